@@ -1,0 +1,136 @@
+"""The words every part of shortfirst shares. Standard library only."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+#: Levels at which a bundled ranker states its forecast. Denser at the top, where queues are lost.
+LEVELS: tuple[float, ...] = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+
+
+class FinishReason(StrEnum):
+    """Why a generation ended. ``LENGTH`` and ``ABORT`` are censored: lower bounds, not lengths."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    ABORT = "abort"
+    ERROR = "error"
+
+    @property
+    def censored(self) -> bool:
+        return self is not FinishReason.STOP
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a ranker says of one prompt for one served model.
+
+    ``score`` is ordinal, higher = longer. ``quantiles[i]`` is the number of output tokens that the
+    answer stays below with probability ``levels[i]``.
+
+    Raises ``ValueError`` when a number is not finite, the levels do not ascend inside (0, 1), the
+    quantiles descend or are negative, or the two differ in length.
+    """
+
+    score: float
+    quantiles: tuple[float, ...]
+    ranker: str
+    version: str
+    levels: tuple[float, ...] = LEVELS
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.score):
+            raise ValueError(f"forecast.score must be finite, got {self.score}")
+        if not self.levels or len(self.quantiles) != len(self.levels):
+            raise ValueError(
+                f"forecast.quantiles must have one value per level: "
+                f"{len(self.quantiles)} quantiles, {len(self.levels)} levels"
+            )
+        if any(not 0.0 < p < 1.0 for p in self.levels) or any(
+            a >= b for a, b in zip(self.levels, self.levels[1:], strict=False)
+        ):
+            raise ValueError("forecast.levels must ascend strictly inside (0, 1)")
+        if any(not math.isfinite(q) or q < 0.0 for q in self.quantiles) or any(
+            a > b for a, b in zip(self.quantiles, self.quantiles[1:], strict=False)
+        ):
+            raise ValueError("forecast.quantiles must be finite, non-negative and not descend")
+
+    def quantile(self, p: float) -> float:
+        """Output tokens at probability ``p``, linear between levels, flat outside them."""
+        i = bisect_left(self.levels, p)
+        if i == 0:
+            return self.quantiles[0]
+        if i == len(self.levels):
+            return self.quantiles[-1]
+        low, high = self.levels[i - 1], self.levels[i]
+        share = (p - low) / (high - low)
+        return self.quantiles[i - 1] + share * (self.quantiles[i] - self.quantiles[i - 1])
+
+    @property
+    def median(self) -> float:
+        return self.quantile(0.5)
+
+    def cells(self) -> tuple[tuple[float, float], ...]:
+        """The distribution as ``(probability, output tokens)`` cells whose masses add up to 1.
+
+        Each level carries the mass half-way to its neighbours, the ends the mass outside.
+        """
+        edges = [0.0]
+        edges += [(a + b) / 2 for a, b in zip(self.levels, self.levels[1:], strict=False)]
+        edges.append(1.0)
+        masses = (b - a for a, b in zip(edges, edges[1:], strict=False))
+        return tuple(zip(masses, self.quantiles, strict=True))
+
+    @property
+    def mean(self) -> float:
+        """Expected output tokens under :meth:`cells`."""
+        return sum(mass * tokens for mass, tokens in self.cells())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened to one request. Times are Unix seconds; no prompt text, ever.
+
+    ``forecast`` is what was known *at arrival*, with the ranker's version at that time; ``None``
+    means that the request was scheduled unscored.
+    """
+
+    request_id: str
+    served_model: str
+    output_tokens: int
+    finish_reason: FinishReason
+    arrival: float
+    finished: float
+    prompt_tokens: int = 0
+    forecast: Forecast | None = None
+    tenant: str = ""
+    lane: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.request_id:
+            raise ValueError("outcome.request_id must not be empty")
+        if self.output_tokens < 0:
+            raise ValueError(f"outcome.output_tokens must be >= 0, got {self.output_tokens}")
+        if self.prompt_tokens < 0:
+            raise ValueError(f"outcome.prompt_tokens must be >= 0, got {self.prompt_tokens}")
+        if not (math.isfinite(self.arrival) and math.isfinite(self.finished)):
+            raise ValueError("outcome.arrival and outcome.finished must be finite Unix seconds")
+        if self.finished < self.arrival:
+            raise ValueError("outcome.finished must not lie before outcome.arrival")
+
+
+class Ranker(Protocol):
+    """Prompt -> forecast, for one served model."""
+
+    name: str
+    version: str
+    served_model: str
+
+    def forecast(self, prompts: Sequence[str]) -> list[Forecast]:
+        """One forecast per prompt, in order. Pure: same prompts, same forecasts."""
+        ...
