@@ -1,0 +1,5 @@
+"""``python -m serving.cli`` is ``shortfirst``."""
+
+from serving.cli import main
+
+main()

@@ -1,0 +1,204 @@
+"""What commands share: tables or JSON, progress on terminals, one line for a user's mistake."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+class UserError(Exception):
+    """Something the user can put right. ``main`` prints the message and exits with ``status``."""
+
+    def __init__(self, message: str, status: int = 2) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+
+
+#: Which extra brings a module that a command could not import.
+_EXTRAS = {
+    "torch": "engine",
+    "transformers": "engine",
+    "gguf": "engine",
+    "grpc": "serve",
+    "google": "serve",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "httpx": "serve",
+    "prometheus_client": "serve",
+    "mlflow": "train",
+    "sklearn": "train",
+    "lightgbm": "train",
+    "scipy": "train",
+    "pandas": "train",
+    "pyarrow": "train",
+    "datasets": "train",
+    "safetensors": "train",
+    "evidently": "drift",
+    "plotly": "drift",
+}
+
+
+def explain(error: BaseException) -> UserError | None:
+    """The user's side of an error, or ``None`` when it is a fault of the program."""
+    if isinstance(error, UserError):
+        return error
+    if isinstance(error, ValueError) and not isinstance(error, UnicodeError):
+        return UserError(str(error))
+    if isinstance(error, ModuleNotFoundError):
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra:
+            return UserError(
+                f"{error.name} is not installed; install it with pip install 'shortfirst[{extra}]'"
+            )
+        return None
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return UserError(f"{where}{error.strerror}")
+    return None
+
+
+def fail(message: str) -> None:
+    """Print ``message`` to standard error, marked as an error."""
+    stderr = Console(stderr=True, soft_wrap=True, highlight=False)
+    stderr.print(Text("error: ", style="bold red") + Text(message))
+
+
+def note(message: str) -> None:
+    """Print a line for people, to standard error so that ``--json`` output stays clean."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(message))
+
+
+def print_json(value: object) -> None:
+    """Print ``value`` as JSON; NaN and infinities, which JSON lacks, become null."""
+    sys.stdout.write(json.dumps(_jsonable(value), indent=2, ensure_ascii=False) + "\n")
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    title: str = "",
+    caption: str = "",
+) -> None:
+    """Print a table; numbers are right-aligned. Cells are text as it stands, never markup."""
+    table = Table(title=title or None, caption=caption or None, title_justify="left")
+    for i, column in enumerate(columns):
+        numbers = bool(rows) and all(isinstance(row[i], int | float | None) for row in rows)
+        table.add_column(Text(column), justify="right" if numbers else "left")
+    for row in rows:
+        table.add_row(*(Text(cell(value)) for value in row))
+    console = Console()
+    # A pipe has no width; 80 columns would break the lines that somebody wants to grep.
+    console.print(table, width=None if console.is_terminal else max(console.width, 160))
+
+
+def show(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    as_json: bool,
+    title: str = "",
+    caption: str = "",
+) -> None:
+    """Print rows as a table, or as a JSON list of objects keyed by ``columns``."""
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table(columns, rows, title=title, caption=caption)
+
+
+def cell(value: object) -> str:
+    """How a table writes a value: ``-`` for nothing, four significant digits for fractions."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
+
+
+class Bar(Protocol):
+    """One line of progress."""
+
+    def update(self, done: float) -> None:
+        """``done`` units of the total so far."""
+        ...
+
+    def advance(self, more: float = 1) -> None: ...
+
+
+@dataclass(slots=True)
+class _PlainBar:
+    """Progress on a pipe: a line when it starts and when it ends."""
+
+    label: str
+    total: float | None
+    done: float = 0.0
+
+    def update(self, done: float) -> None:
+        self.done = done
+
+    def advance(self, more: float = 1) -> None:
+        self.done += more
+
+
+@contextmanager
+def progress(label: str, total: float | None = None, unit: str = "") -> Iterator[Bar]:
+    """A progress bar on a terminal, plain lines elsewhere; both go to standard error.
+
+    ``total`` counts ``unit``; ``None`` when it is not known.
+    """
+    stderr = Console(stderr=True, highlight=False)
+    if not stderr.is_terminal:
+        note(f"{label} ...")
+        bar = _PlainBar(label, total)
+        yield bar
+        count = f": {cell(bar.done)} {unit}".rstrip() if bar.done else ""
+        note(f"{label}: done" if not count else f"{label}{count}, done")
+        return
+    with _terminal_bar(stderr, label, total, unit) as shown:
+        yield shown
+
+
+@contextmanager
+def _terminal_bar(stderr: Console, label: str, total: float | None, unit: str) -> Iterator[Bar]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = [TextColumn("{task.description}"), BarColumn()]
+    if total is not None:
+        columns.append(TextColumn("{task.completed:,.0f}/{task.total:,.0f} {task.fields[unit]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=stderr) as shown:
+        task = shown.add_task(label, total=total, unit=unit)
+
+        class _RichBar:
+            def update(self, done: float) -> None:
+                shown.update(task, completed=done)
+
+            def advance(self, more: float = 1) -> None:
+                shown.advance(task, more)
+
+        yield _RichBar()
+        shown.update(task, completed=total if total is not None else 1, total=total or 1)
+
+
+def _jsonable(value: object) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(item) for item in value]
+    return value

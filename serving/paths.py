@@ -1,0 +1,74 @@
+"""Where shortfirst keeps its state. Every other module takes paths as arguments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+#: Environment variable that moves everything shortfirst writes.
+HOME_VARIABLE = "SHORTFIRST_HOME"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """One folder that holds all state; nothing is created until somebody writes to it."""
+
+    root: Path
+
+    @classmethod
+    def resolve(cls, environ: Mapping[str, str] | None = None) -> Home:
+        """``$SHORTFIRST_HOME`` or the system's folder for application data."""
+        value = (os.environ if environ is None else environ).get(HOME_VARIABLE, "")
+        if value:
+            return cls(Path(value).expanduser().absolute())
+        return cls(platformdirs.user_data_path("shortfirst"))
+
+    @property
+    def cache(self) -> Path:
+        """Converted models and token counts: can be deleted, costs time to make again."""
+        return self.root / "cache"
+
+    @property
+    def mlflow_uri(self) -> str:
+        """Tracking URI of runs and registered rankers, a SQLite file."""
+        return sqlite_uri(self.root / "mlflow.db")
+
+    @property
+    def artifacts(self) -> Path:
+        """Artifacts of MLflow runs."""
+        return self.root / "artifacts"
+
+    @property
+    def outcomes(self) -> Path:
+        """Realised lengths: a SQLite file without prompt text."""
+        return self.root / "outcomes.db"
+
+    @property
+    def events(self) -> Path:
+        """State changes of the drift monitor, one JSON object a line."""
+        return self.root / "drift-events.jsonl"
+
+    @property
+    def reports(self) -> Path:
+        """HTML reports."""
+        return self.root / "reports"
+
+
+def sqlite_uri(path: Path) -> str:
+    """SQLAlchemy URI of a SQLite file.
+
+    SQLAlchemy hands the text behind ``sqlite:///`` to SQLite as it is, so spaces and accents stay
+    as they are; only ``?`` would start a query and ``%`` trips MLflow's configuration parser.
+    Raises ``ValueError`` for a path with one of these.
+    """
+    text = path.absolute().as_posix()
+    if bad := [sign for sign in "?#%" if sign in text]:
+        raise ValueError(
+            f"{HOME_VARIABLE}: the path {text!r} contains {bad[0]!r}, which a SQLite address "
+            f"cannot hold; choose another folder"
+        )
+    return f"sqlite:///{text}"
