@@ -27,11 +27,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step. ``number`` ascends; ``preempted`` lost their blocks and wait again."""
+    """One step. ``number`` ascends; ``preempted`` lost their blocks and wait again.
+
+    ``exhausted`` fill all memory alone and cannot grow: committing the plan ends them (``LENGTH``).
+    """
 
     number: int
     steps: tuple[Step, ...]
     preempted: tuple[str, ...] = ()
+    exhausted: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -46,4 +50,5 @@ class Plan:
         return self.tokens - self.prefill_tokens
 
     def __bool__(self) -> bool:
-        return bool(self.steps)
+        """Whether there is anything to run or to commit."""
+        return bool(self.steps or self.exhausted)

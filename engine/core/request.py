@@ -1,11 +1,11 @@
-"""A request as the scheduler sees it: counts and a forecast, never text, tokens or a length limit."""
+"""A request as the scheduler sees it: counts and a forecast, never text or a length limit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from ranker.types import Forecast
+from ranker.types import FinishReason, Forecast
 
 
 class Status(Enum):
@@ -37,6 +37,8 @@ class Request:
     computed_tokens: int = 0  #: tokens whose keys and values are in the cache
     block_table: list[int] = field(default_factory=list)
     preemptions: int = 0
+    first_scheduled: float | None = None  #: caller's clock, when it first entered a plan
+    finish_reason: FinishReason | None = None
 
     @property
     def total_tokens(self) -> int:

@@ -18,10 +18,27 @@ class Policy(Protocol):
 
     name: str
 
+    def arrived(self, request: Request) -> None:
+        """Take note of a request, once, just before its first key is asked for."""
+        ...
+
     def key(self, request: Request) -> Key:
         """Sort key of a waiting request."""
         ...
 
     def observe(self, request: Request, now: float) -> None:
-        """Learn from a request that just finished. Policies that learn nothing do nothing."""
+        """Learn from a request that just ended; ``finish_reason`` says how.
+
+        Policies that learn nothing do nothing.
+        """
         ...
+
+
+class Unlearning:
+    """Base of policies that neither count arrivals nor learn from outcomes."""
+
+    def arrived(self, request: Request) -> None:
+        return None
+
+    def observe(self, request: Request, now: float) -> None:
+        return None

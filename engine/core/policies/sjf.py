@@ -1,0 +1,33 @@
+"""Shortest job first with true lengths: the oracle, for simulation only."""
+
+from __future__ import annotations
+
+from engine.core.costs import CostModel
+from engine.core.policies.base import Key, Unlearning
+from engine.core.request import Request
+
+
+class Sjf(Unlearning):
+    """Order of true work, which minimises mean waiting on one server (Smith 1956).
+
+    With a cost model a request's size is its share of the engine's work, prompt included;
+    without one its output tokens.
+    """
+
+    name = "sjf"
+
+    def __init__(self, cost: CostModel | None = None, batch: int = 1) -> None:
+        self._cost = cost
+        self._batch = batch
+
+    def key(self, request: Request) -> Key:
+        """Raises ``ValueError`` when the true length is not known."""
+        if request.true_tokens is None:
+            raise ValueError(
+                f"request {request.id!r} has no true_tokens: policy sjf orders by true lengths, "
+                "which only simulations know; serve with boost or ranked"
+            )
+        size = float(request.true_tokens)
+        if self._cost is not None:
+            size = self._cost.work(request.prompt_tokens, request.true_tokens, self._batch)
+        return (size, request.arrival)
