@@ -187,7 +187,7 @@ class Scheduler:
         """
         if self._outstanding is not None or not self._running:
             return 0
-        if any(request.pending_tokens != 1 for _, request in self._running):
+        if any(r.pending_tokens != 1 or r.output_tokens == 0 for _, r in self._running):
             return 0
         if self._admissible() is not None:
             return 0

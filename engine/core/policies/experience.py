@@ -1,0 +1,125 @@
+"""What requests with a like forecast turned out to cost."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass
+from itertools import pairwise
+
+#: exp() of more than this overflows a double.
+_MAX_EXPONENT = 700.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Outcomes with neighbouring labels. ``log_m`` is ln E[exp(gamma · work)] over ``count``."""
+
+    highest_label: float
+    count: int
+    log_m: float
+
+
+class Experience:
+    """The last ``memory`` pairs of (label, realised work), both in seconds of work.
+
+    A label is the work that the forecast expects. From the pairs come the honest conditional
+    ``M = E[exp(gamma·S) | label]`` in equal-count bins made monotone in the label, and the label
+    below which requests hold a given share of all work. Both are rebuilt after ``memory/64`` new
+    pairs or when gamma moved by more than 2 %, so an outcome costs amortised O(log n).
+    """
+
+    def __init__(self, memory: int, bins: int, least: int) -> None:
+        self._pairs: deque[tuple[float, float]] = deque(maxlen=memory)
+        self._max_bins = bins
+        self._least = least
+        self._every = max(1, memory // 64)
+        self._sorted: list[tuple[float, float]] = []
+        self._bins: list[Bin] = []
+        self._gamma = math.nan
+        self._new = 0
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def add(self, label: float, work: float) -> None:
+        self._pairs.append((label, work))
+        self._new += 1
+
+    def clear(self) -> None:
+        """Forget everything: the labels come from another ranker now."""
+        self._pairs.clear()
+        self._sorted, self._bins, self._new, self._gamma = [], [], 0, math.nan
+
+    def bin_of(self, label: float, gamma: float) -> Bin | None:
+        """The bin a label falls into, the last one beyond the highest; None while too few."""
+        self._refresh(gamma)
+        if not self._bins:
+            return None
+        index = bisect_left(self._bins, label, key=lambda found: found.highest_label)
+        return self._bins[min(index, len(self._bins) - 1)]
+
+    def threshold(self, share: float) -> float:
+        """The highest label such that requests up to it hold at most ``share`` of the work.
+
+        Requests with equal labels are in together or out together. -inf when nobody fits.
+        """
+        self._sort()
+        return threshold(self._sorted, share)
+
+    def _sort(self) -> None:
+        if self._new and (self._new >= self._every or len(self._sorted) < 16 * self._new):
+            self._sorted = sorted(self._pairs)
+            self._new = 0
+            self._gamma = math.nan
+
+    def _refresh(self, gamma: float) -> None:
+        self._sort()
+        if abs(gamma - self._gamma) <= 0.02 * gamma:
+            return
+        self._gamma = gamma
+        number = min(self._max_bins, len(self._sorted) // self._least)
+        cuts = [round(i * len(self._sorted) / number) for i in range(number + 1)] if number else []
+        self._bins = _monotone(
+            [
+                Bin(part[-1][0], len(part), log_mean_exp([gamma * work for _, work in part]))
+                for part in (self._sorted[low:high] for low, high in pairwise(cuts))
+            ]
+        )
+
+
+def log_mean_exp(exponents: list[float], weights: list[float] | None = None) -> float:
+    """ln of the (weighted) mean of exp(x), without overflow. Weights add up to 1."""
+    top = max(exponents)
+    if weights is None:
+        return top + math.log(sum(math.exp(x - top) for x in exponents) / len(exponents))
+    pairs = zip(weights, exponents, strict=True)
+    return top + math.log(sum(weight * math.exp(x - top) for weight, x in pairs))
+
+
+def threshold(pairs: list[tuple[float, float]], share: float) -> float:
+    """See :meth:`Experience.threshold`; ``pairs`` ascend by label."""
+    allowed = share * sum(work for _, work in pairs)
+    best, held, label = -math.inf, 0.0, -math.inf
+    for next_label, work in pairs:
+        if next_label != label:
+            best, label = label, next_label
+        held += work
+        if held > allowed:
+            return best
+    return label
+
+
+def _monotone(bins: list[Bin]) -> list[Bin]:
+    """Pool neighbours until log_m ascends (pool adjacent violators)."""
+    pooled: list[Bin] = []
+    for found in bins:
+        while pooled and pooled[-1].log_m >= found.log_m:
+            before = pooled.pop()
+            count = before.count + found.count
+            weights = [before.count / count, found.count / count]
+            log_m = log_mean_exp([before.log_m, found.log_m], weights)
+            found = Bin(found.highest_label, count, log_m)
+        pooled.append(found)
+    return pooled
