@@ -1,0 +1,1 @@
+"""Send one burst of real prompts to running engines and say what each policy made of it."""
