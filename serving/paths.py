@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,14 +62,14 @@ class Home:
 def sqlite_uri(path: Path) -> str:
     """SQLAlchemy URI of a SQLite file.
 
-    SQLAlchemy hands the text behind ``sqlite:///`` to SQLite as it is, so spaces and accents stay
-    as they are; only ``?`` would start a query and ``%`` trips MLflow's configuration parser.
-    Raises ``ValueError`` for a path with one of these.
+    SQLAlchemy hands the text behind ``sqlite:///`` to SQLite, so spaces and accents stay as they
+    are. ``?`` would start a query, and whether ``%20`` is decoded depends on its version: such
+    paths raise ``ValueError`` instead of ending in another file.
     """
     text = path.absolute().as_posix()
-    if bad := [sign for sign in "?#%" if sign in text]:
+    if bad := re.search(r"\?|%[0-9A-Fa-f]{2}", text):
         raise ValueError(
-            f"{HOME_VARIABLE}: the path {text!r} contains {bad[0]!r}, which a SQLite address "
-            f"cannot hold; choose another folder"
+            f"{HOME_VARIABLE}: the path {text!r} contains {bad[0]!r}, which the address of a "
+            f"SQLite file cannot hold; choose another folder"
         )
     return f"sqlite:///{text}"

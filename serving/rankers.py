@@ -1,0 +1,114 @@
+"""Which ranker answers for which served model, and how a newly promoted one takes its place."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+from ranker.types import Ranker
+from serving.errors import Kind, RequestError
+from serving.logs import failure
+
+log = logging.getLogger(__name__)
+
+_ALIAS = re.compile(r"models:/(?P<name>[^/@]+)@(?P<alias>[^/@]+)")
+
+
+class Source(Protocol):
+    """What of ``ranker.registry.Registry`` a reload needs."""
+
+    def load(self, uri: str) -> Ranker: ...
+
+    def resolve(self, name: str, alias: str) -> str | int | None: ...
+
+
+class Rankers:
+    """The current ranker of each served model. Swapping one never disturbs a call under way."""
+
+    def __init__(self, current: Mapping[str, Ranker], default: str = "") -> None:
+        if not current:
+            raise ValueError("rankers must hold at least one ranker")
+        self._current = dict(current)
+        self.default = default or next(iter(self._current))
+        if self.default not in self._current:
+            raise ValueError(f"default: no ranker serves {self.default!r}")
+
+    def __iter__(self) -> object:
+        return iter(tuple(self._current.items()))
+
+    def of(self, served_model: str) -> Ranker:
+        """Raises NOT_FOUND, naming the models that are served."""
+        ranker = self._current.get(served_model or self.default)
+        if ranker is None:
+            known = ", ".join(sorted(self._current))
+            raise RequestError(
+                Kind.NOT_FOUND,
+                f"served_model: no ranker for {served_model[:64]!r}; there is one for {known}",
+                field="served_model",
+            )
+        return ranker
+
+    def replace(self, ranker: Ranker) -> None:
+        self._current[ranker.served_model] = ranker
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """An alias to follow, for one served model. ``version`` is the one that is loaded."""
+
+    uri: str
+    served_model: str
+    version: str
+
+
+def follows_alias(uri: str) -> bool:
+    """Whether ``uri`` is ``models:/name@alias``, which can come to mean another version."""
+    return _ALIAS.fullmatch(uri) is not None
+
+
+async def follow(
+    watched: list[Watched],
+    source: Source,
+    rankers: Rankers,
+    every_s: float,
+    changed: Callable[[Ranker], None] = lambda ranker: None,
+) -> None:
+    """Look at each alias every ``every_s`` seconds and swap its ranker when it moved; never ends.
+
+    A registry that is away or a version that does not load leaves the ranker that serves.
+    """
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1, thread_name_prefix="reload") as thread:
+        while True:
+            await asyncio.sleep(every_s)
+            for i, item in enumerate(watched):
+                try:
+                    ranker = await loop.run_in_executor(thread, _reloaded, source, item)
+                except Exception as error:
+                    log.warning("%s was not reloaded: %s", item.uri, failure(error))
+                    continue
+                if ranker is None:
+                    continue
+                rankers.replace(ranker)
+                watched[i] = Watched(item.uri, item.served_model, str(ranker.version))
+                log.info("%s is now version %s", item.uri, ranker.version)
+                changed(ranker)
+
+
+def _reloaded(source: Source, item: Watched) -> Ranker | None:
+    match = _ALIAS.fullmatch(item.uri)
+    if match is None:
+        raise ValueError(f"{item.uri} is not models:/name@alias")
+    version = source.resolve(match["name"], match["alias"])
+    if version is None or str(version) == item.version:
+        return None
+    # By number: the alias may move again between the two calls.
+    ranker = source.load(f"models:/{match['name']}/{version}")
+    if ranker.served_model != item.served_model:
+        raise ValueError(f"version {version} serves another model")
+    return ranker

@@ -1,0 +1,130 @@
+"""Delivers realised lengths in the background: bounded, retried, never in generation's way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import grpc
+
+from ranker.types import Outcome
+from serving.messages import outcome_message
+from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+#: Answers after which sending the same outcomes again cannot help.
+_HOPELESS = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED})
+
+
+@dataclass(frozen=True, slots=True)
+class ReporterConfig:
+    """``capacity`` outcomes are kept while the service is away; the oldest are dropped first."""
+
+    capacity: int = 20_000
+    batch: int = 256
+    deadline_s: float = 5.0
+    first_wait_s: float = 0.1
+    max_wait_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch <= 1024:
+            raise ValueError(f"batch must be between 1 and 1024, got {self.batch}")
+        if self.capacity < self.batch:
+            raise ValueError(f"capacity must be at least batch ({self.batch})")
+        if not 0 < self.first_wait_s <= self.max_wait_s:
+            raise ValueError("first_wait_s must be positive and at most max_wait_s")
+        if not self.deadline_s > 0:
+            raise ValueError("deadline_s must be positive")
+
+
+class Reporter:
+    """Belongs to one event loop. Outcomes leave the buffer only when they are acknowledged."""
+
+    def __init__(
+        self, stub: rank_pb2_grpc.RankServiceStub, config: ReporterConfig | None = None
+    ) -> None:
+        self._stub = stub
+        self._config = config or ReporterConfig()
+        self._buffer: deque[Outcome] = deque()
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._task: asyncio.Task[None] | None = None
+        self.delivered = 0  #: acknowledged by the service
+        self.dropped = 0  #: lost to a full buffer, or refused by the service
+
+    @property
+    def waiting(self) -> int:
+        return len(self._buffer)
+
+    def add(self, outcomes: Sequence[Outcome]) -> None:
+        """Buffer ``outcomes``; to be called from the event loop."""
+        if not outcomes:
+            return
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="outcome-reporter")
+        self._buffer.extend(outcomes)
+        while len(self._buffer) > self._config.capacity:
+            self._buffer.popleft()
+            self.dropped += 1
+        self._idle.clear()
+        self._more.set()
+
+    async def flush(self, timeout_s: float) -> bool:
+        """Wait until the buffer is empty; false when ``timeout_s`` is not enough."""
+        try:
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self, flush_s: float) -> None:
+        if not await self.flush(flush_s):
+            log.warning("%d outcomes were not delivered", len(self._buffer))
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        wait = self._config.first_wait_s
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._buffer:
+                # Taken out before the call, so that an overflow meanwhile cannot shift it away.
+                batch = [
+                    self._buffer.popleft()
+                    for _ in range(min(self._config.batch, len(self._buffer)))
+                ]
+                try:
+                    delivered = await self._send(batch)
+                except asyncio.CancelledError:
+                    self._buffer.extendleft(reversed(batch))
+                    raise
+                if delivered:
+                    wait = self._config.first_wait_s
+                else:
+                    self._buffer.extendleft(reversed(batch))
+                    await asyncio.sleep(wait)
+                    wait = min(2 * wait, self._config.max_wait_s)
+            self._idle.set()
+
+    async def _send(self, batch: list[Outcome]) -> bool:
+        """Whether ``batch`` is done with. Reporting an id twice is safe, so any doubt means no."""
+        request = rank_pb2.ReportOutcomesRequest(outcomes=[outcome_message(o) for o in batch])
+        try:
+            await self._stub.ReportOutcomes(request, timeout=self._config.deadline_s)
+        except grpc.aio.AioRpcError as error:
+            if error.code() not in _HOPELESS:
+                return False
+            self.dropped += len(batch)
+            log.error("the rank service refused %d outcomes: %s", len(batch), error.code().name)
+            return True
+        self.delivered += len(batch)
+        return True

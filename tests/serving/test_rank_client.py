@@ -1,0 +1,178 @@
+"""The rank client: fails open, costs nothing when the service is away, loses no outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serving.breaker import Breaker, BreakerConfig
+from serving.rank_client import RankClient, RankClientConfig
+from serving.reporter import ReporterConfig
+from tests.serving.parts import MemorySink, RankServer, WordRanker, free_port, serve_rank
+
+QUICK = ReporterConfig(first_wait_s=0.01, max_wait_s=0.05)
+
+
+def config(target: str, deadline_s: float = 10.0, **changes: object) -> RankClientConfig:
+    return RankClientConfig(target, deadline_s, reporter=QUICK, **changes)  # type: ignore[arg-type]
+
+
+async def test_a_forecast_comes_back_whole(rank: RankServer) -> None:
+    seen: Counter[str] = Counter()
+    async with RankClient(config(rank.address), lambda r: seen.update([r])) as client:
+        forecast = await client.forecast("one two three", "sharegpt")
+    assert forecast == rank.ranker.forecast(["one two three"])[0]
+    assert seen == {"scored": 1}
+
+
+async def test_a_slow_service_costs_the_deadline_and_then_nothing() -> None:
+    seen: Counter[str] = Counter()
+    async with serve_rank(WordRanker(gate=threading.Event())) as rank:
+        breaker = BreakerConfig(failures=2, open_s=60, max_open_s=60)
+        settings = config(rank.address, 0.05, breaker=breaker)
+        async with RankClient(settings, lambda r: seen.update([r])) as client:
+            assert await client.connected(10)
+            answers = [await client.forecast("x", "sharegpt") for _ in range(10)]
+        rank.ranker.gate.set()  # type: ignore[union-attr]
+    assert answers == [None] * 10
+    assert seen == {"deadline_exceeded": 2, "open": 8}
+
+
+async def test_an_absent_service_costs_no_exception_and_is_found_when_it_returns() -> None:
+    seen: Counter[str] = Counter()
+    address = f"127.0.0.1:{free_port()}"
+    settings = config(address, 1.0, breaker=BreakerConfig(failures=1, open_s=0.01, max_open_s=0.05))
+    async with RankClient(settings, lambda r: seen.update([r])) as client:
+        assert await client.forecast("x", "sharegpt") is None
+        async with serve_rank(address=address):
+            async with asyncio.timeout(20):
+                while await client.forecast("x y", "sharegpt") is None:
+                    await asyncio.sleep(0.01)
+        async with asyncio.timeout(20):
+            while await client.forecast("x", "sharegpt") is not None:
+                await asyncio.sleep(0.01)
+        async with serve_rank(address=address), asyncio.timeout(20):
+            while await client.forecast("x", "sharegpt") is None:
+                await asyncio.sleep(0.01)
+    assert seen["scored"] >= 2
+    assert seen["unavailable"] >= 1
+
+
+async def test_a_model_without_a_ranker_is_unscored_and_leaves_the_breaker_closed(
+    rank: RankServer,
+) -> None:
+    seen: Counter[str] = Counter()
+    settings = config(rank.address, breaker=BreakerConfig(failures=1))
+    async with RankClient(settings, lambda r: seen.update([r])) as client:
+        assert await client.forecast("x", "nobody") is None
+        assert await client.forecast("", "sharegpt") is None
+        assert await client.forecast("x", "sharegpt") is not None
+    assert seen == {"not_found": 1, "invalid_argument": 1, "scored": 1}
+
+
+async def test_a_cancelled_request_is_cancelled_and_frees_the_probe() -> None:
+    async with serve_rank(WordRanker(gate=threading.Event())) as rank:
+        async with RankClient(config(rank.address)) as client:
+            asking = asyncio.ensure_future(client.forecast("x", "sharegpt"))
+            await asyncio.to_thread(rank.ranker.started.wait, 10)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            rank.ranker.gate.set()  # type: ignore[union-attr]
+            assert await client.forecast("x", "sharegpt") is not None
+
+
+async def test_a_target_that_is_no_rank_service_leaves_requests_unscored() -> None:
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with RankClient(config(f"127.0.0.1:{port}")) as client:
+        assert await client.forecast("x", "sharegpt") is None
+    await server.stop(0)
+
+
+async def test_outcomes_arrive_although_the_disk_was_full(outcome) -> None:  # type: ignore[no-untyped-def]
+    sink = MemorySink(broken=True)
+    async with serve_rank(sink=sink) as rank, RankClient(config(rank.address)) as client:
+        client.report([outcome(f"r{i}") for i in range(600)])
+        assert not await client.reporter.flush(0.1)
+        sink.broken = False
+        assert await client.reporter.flush(20)
+        assert len(sink.outcomes) == 600
+        assert client.reporter.delivered == 600
+        assert client.reporter.dropped == 0
+
+
+async def test_outcomes_wait_for_a_service_that_is_away(outcome) -> None:  # type: ignore[no-untyped-def]
+    address = f"127.0.0.1:{free_port()}"
+    async with RankClient(config(address)) as client:
+        client.report([outcome()])
+        assert not await client.reporter.flush(0.05)
+        async with serve_rank(address=address) as rank:
+            assert await client.reporter.flush(20)
+            assert list(rank.sink.outcomes) == ["r1"]
+
+
+async def test_a_full_buffer_drops_the_oldest(outcome) -> None:  # type: ignore[no-untyped-def]
+    address = f"127.0.0.1:{free_port()}"
+    small = ReporterConfig(capacity=10, batch=2, first_wait_s=0.01, max_wait_s=0.05)
+    async with RankClient(RankClientConfig(address, reporter=small)) as client:
+        client.report([outcome(f"r{i}") for i in range(25)])
+        assert client.reporter.dropped == 15
+        async with serve_rank(address=address) as rank:
+            assert await client.reporter.flush(20)
+            assert list(rank.sink.outcomes) == [f"r{i}" for i in range(15, 25)]
+
+
+def test_the_breaker_opens_probes_once_and_closes() -> None:
+    breaker = Breaker(BreakerConfig(failures=2, open_s=1.0, max_open_s=3.0))
+    assert breaker.allow(0.0)
+    breaker.failure(0.0)
+    assert breaker.allow(0.1)
+    breaker.failure(0.1)
+    assert breaker.open
+    assert not breaker.allow(1.0)
+    assert breaker.allow(1.1)
+    assert not breaker.allow(1.1)  # one probe at a time
+    breaker.failure(1.2)
+    assert not breaker.allow(3.1)  # the wait has doubled
+    assert breaker.allow(3.2)
+    breaker.abandon()
+    assert breaker.allow(3.2)
+    breaker.success()
+    assert breaker.allow(3.2)
+    assert not breaker.open
+
+
+@given(st.lists(st.sampled_from(["fail", "ok", "wait"]), max_size=60))
+def test_the_breaker_never_stays_open_for_longer_than_its_longest_wait(steps: list[str]) -> None:
+    settings = BreakerConfig(failures=2, open_s=1.0, max_open_s=4.0)
+    breaker, now = Breaker(settings), 0.0
+    for step in steps:
+        if step == "wait":
+            now += 1.0
+        elif breaker.allow(now):
+            breaker.success() if step == "ok" else breaker.failure(now)
+    assert breaker.allow(now + settings.max_open_s)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: RankClientConfig(""), "target"),
+        (lambda: RankClientConfig("x", deadline_s=0), "deadline_s"),
+        (lambda: BreakerConfig(failures=0), "failures"),
+        (lambda: BreakerConfig(open_s=9), "open_s"),
+        (lambda: ReporterConfig(batch=2000), "batch"),
+        (lambda: ReporterConfig(capacity=1), "capacity"),
+    ],
+)
+def test_a_bad_setting_is_named(make, name: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=name):
+        make()
