@@ -36,6 +36,9 @@ class BoostConfig:
     cost to everyone else's p99 is about ``tier·rho/(1 − tier·rho)`` at utilisation rho.
     k: ``gamma = k / backlog``; 4 is fast, 8 cautious; None leaves FCFS behind the tier.
     floor: seconds, the least backlog that gamma is computed from.
+    cold: seconds, the least backlog while too few outcomes are known to rely on them. A first
+    burst is all there before anything of it could be measured; with the floor alone it would be
+    ordered almost first come, first served.
     window: seconds of arrivals that the backlog's p99 looks back on.
     memory: outcomes and arrivals remembered. bins, least: outcome bins at most, outcomes per bin
     at least. prior: outcomes that the forecast's own quantiles count for when averaged with a bin.
@@ -46,6 +49,7 @@ class BoostConfig:
     tier: float
     k: float | None
     floor: float = 5.0
+    cold: float = 20.0
     window: float = 1800.0
     memory: int = 2048
     bins: int = 40
@@ -55,7 +59,7 @@ class BoostConfig:
     def __post_init__(self) -> None:
         if not 0.0 <= self.tier < 1.0:
             raise ValueError(f"tier must be a share of work in [0, 1), got {self.tier}")
-        for name in ("k", "floor", "window", "prior"):
+        for name in ("k", "floor", "cold", "window", "prior"):
             value = getattr(self, name)
             if value is not None and not value > 0.0:
                 raise ValueError(f"{name} must be above 0, got {value}")
@@ -101,7 +105,13 @@ class Boost:
         """Per second; infinite (FCFS) without a boost behind the tier."""
         if self.config.k is None:
             return math.inf
-        return self.config.k / max(self.config.floor, self._backlog.value)
+        least = self.config.floor if self._measured else self.config.cold
+        return self.config.k / max(least, self._backlog.value)
+
+    @property
+    def _measured(self) -> bool:
+        """Whether enough outcomes are known to rely on them rather than on forecasts."""
+        return len(self._experience) >= 4 * self.config.least
 
     def arrived(self, request: Request) -> None:
         forecast = request.forecast
@@ -176,6 +186,6 @@ class Boost:
     def _tier_label(self) -> float:
         if self.config.tier == 0.0:
             return -math.inf
-        if len(self._experience) >= 4 * self.config.least:
+        if self._measured:
             return self._experience.threshold(self.config.tier)
         return self._population.threshold(self.config.tier)
