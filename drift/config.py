@@ -1,0 +1,117 @@
+"""Configuration of the drift monitor, composed of the configurations of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from drift.arrival import HoldConfig
+from drift.chart import ChartConfig
+from drift.states import StateConfig
+
+
+@dataclass(frozen=True, slots=True)
+class UnscoredConfig:
+    """Shares of requests without a forecast at which a state is entered; it stays down to ``keep``
+    times that share. Below ``least`` outcomes no share is judged."""
+
+    warn: float = 0.2
+    degraded: float = 0.5
+    fcfs: float = 0.9
+    keep: float = 0.75
+    least: int = 100
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.warn < self.degraded < self.fcfs <= 1.0:
+            raise ValueError("unscored.warn, .degraded and .fcfs must ascend inside (0, 1]")
+        if not 0.0 < self.keep <= 1.0:
+            raise ValueError(f"unscored.keep must lie in (0, 1], got {self.keep}")
+        if self.least < 1:
+            raise ValueError(f"unscored.least must be >= 1, got {self.least}")
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorConfig:
+    """Counts are outcomes of one served model and ranker version, in arrival order.
+
+    ``window``: outcomes of the displayed statistics. ``every``: outcomes between two looks at it.
+    ``reference_first``: outcomes from which a reference is learned when none is given, learned
+    again at each doubling up to ``reference_most`` while all is well. ``warn_arl`` and
+    ``degraded_arl``: mean outcomes between false alarms of the chart. ``least``: outcomes below
+    which tau-b alone decides nothing; ``fcfs_least``: the same for ``fcfs``. ``useful_tau``: below it, with confidence, forecasts aren't
+    worth scheduling by. ``recover``: share of the reference tau-b that the window must regain
+    before ``degraded`` ends. ``fcfs_recover``: the same for ``fcfs``. ``streams``: most streams
+    watched at once. ``history``: looks kept for the report.
+    """
+
+    window: int = 500
+    every: int = 10
+    reference_first: int = 400
+    reference_most: int = 1600
+    warn_arl: float = 50_000.0
+    degraded_arl: float = 200_000.0
+    least: int = 200
+    fcfs_least: int = 400
+    useful_tau: float = 0.1
+    recover: float = 0.85
+    fcfs_recover: float = 0.3
+    confidence: float = 0.95
+    streams: int = 32
+    history: int = 2_000
+    hold: HoldConfig = field(default_factory=HoldConfig)
+    chart: ChartConfig = field(default_factory=ChartConfig)
+    states: StateConfig = field(default_factory=StateConfig)
+    unscored: UnscoredConfig = field(default_factory=UnscoredConfig)
+
+    def __post_init__(self) -> None:
+        for name in ("window", "every", "least", "fcfs_least", "streams", "history"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"monitor.{name} must be >= 1, got {getattr(self, name)}")
+        if self.reference_first <= self.chart.neighbours:
+            raise ValueError(
+                f"monitor.reference_first must exceed chart.neighbours = {self.chart.neighbours}, "
+                f"got {self.reference_first}"
+            )
+        if self.reference_most < self.reference_first:
+            raise ValueError("monitor.reference_most must not lie below monitor.reference_first")
+        if max(self.least, self.fcfs_least) > self.window:
+            raise ValueError("monitor.least and monitor.fcfs_least must not exceed monitor.window")
+        if not 0.0 < self.warn_arl < self.degraded_arl:
+            raise ValueError("monitor.warn_arl and monitor.degraded_arl must ascend above 0")
+        for name in ("recover", "fcfs_recover", "confidence"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise ValueError(
+                    f"monitor.{name} must lie inside (0, 1), got {getattr(self, name)}"
+                )
+        if not 0.0 <= self.useful_tau < 1.0:
+            raise ValueError(f"monitor.useful_tau must lie in [0, 1), got {self.useful_tau}")
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> MonitorConfig:
+        """From nested tables as TOML gives them. Raises ``ValueError`` on keys it doesn't know."""
+        config: MonitorConfig = _build(cls, values, "monitor")
+        return config
+
+
+_PARTS = {
+    "hold": HoldConfig,
+    "chart": ChartConfig,
+    "states": StateConfig,
+    "unscored": UnscoredConfig,
+}
+
+
+def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
+    known = [f.name for f in fields(kind)]
+    arguments: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in known:
+            raise ValueError(f"{where}.{key} is not a setting; known are {', '.join(known)}")
+        if kind is MonitorConfig and key in _PARTS:
+            if not isinstance(value, Mapping):
+                raise ValueError(f"{where}.{key} must be a table, got {type(value).__name__}")
+            arguments[key] = _build(_PARTS[key], value, key)
+        else:
+            arguments[key] = tuple(value) if isinstance(value, list) else value
+    return kind(**arguments)

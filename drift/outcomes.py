@@ -1,0 +1,193 @@
+"""Realised lengths on disk: SQLite, durable before acknowledged, no prompt text."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from ranker.types import FinishReason, Forecast, Outcome
+
+_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE outcomes (
+  seq INTEGER PRIMARY KEY,
+  request_id TEXT NOT NULL UNIQUE,
+  served_model TEXT NOT NULL,
+  output_tokens INTEGER NOT NULL,
+  finish_reason TEXT NOT NULL,
+  arrival REAL NOT NULL,
+  finished REAL NOT NULL,
+  prompt_tokens INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  lane TEXT NOT NULL,
+  ranker TEXT,
+  version TEXT,
+  score REAL,
+  levels TEXT,
+  quantiles TEXT
+);
+CREATE INDEX outcomes_by_arrival ON outcomes (served_model, arrival, seq);
+"""
+
+_COLUMNS = (
+    "request_id, served_model, output_tokens, finish_reason, arrival, finished, prompt_tokens, "
+    "tenant, lane, ranker, version, score, levels, quantiles"
+)
+_INSERT = (
+    f"INSERT INTO outcomes ({_COLUMNS}) VALUES ({', '.join('?' * 14)}) "
+    "ON CONFLICT (request_id) DO NOTHING"
+)
+
+
+class OutcomeStore:
+    """Outcomes by request id: the first report of an id counts, later ones change nothing.
+
+    Safe for several threads, and for readers in other processes while one process writes.
+    """
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        """Open or make the store. Raises ``ValueError`` when ``path`` isn't one, or is missing and
+        ``create`` is false, or was written by a newer shortfirst."""
+        if not create and not path.exists():
+            raise ValueError(f"no outcomes at {path}: nothing has been reported yet")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._lock = threading.Lock()
+        # Transactions are written out below; the module's implicit ones hide when they commit.
+        self._db = sqlite3.connect(
+            path, timeout=30.0, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise ValueError(f"{path} is not a store of outcomes: {error}") from error
+        except ValueError:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode = WAL")
+        # FULL: a commit returns when the log has reached the disk, not when it was handed over.
+        self._db.execute("PRAGMA synchronous = FULL")
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                (version,) = self._db.execute("PRAGMA user_version").fetchone()
+                if version == 0:
+                    for statement in filter(str.strip, _SCHEMA.split(";")):
+                        self._db.execute(statement)
+                    self._db.execute(f"PRAGMA user_version = {_VERSION}")
+                elif version > _VERSION:
+                    raise ValueError(
+                        f"{self.path} has format {version}, this shortfirst knows {_VERSION}: "
+                        f"upgrade shortfirst or choose another file"
+                    )
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def insert(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Store ``outcomes`` in one transaction; return those that were new, in order.
+
+        When this returns they are on disk; when it raises (``sqlite3.Error``) none of them is.
+        """
+        new: list[Outcome] = []
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                for outcome in outcomes:
+                    if self._db.execute(_INSERT, _row(outcome)).rowcount == 1:
+                        new.append(outcome)
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+        return new
+
+    def store(self, outcomes: Sequence[Outcome]) -> tuple[int, int]:
+        """Store ``outcomes``; return how many were new and how many were known."""
+        new = len(self.insert(outcomes))
+        return new, len(outcomes) - new
+
+    def __len__(self) -> int:
+        with self._lock:
+            (count,) = self._db.execute("SELECT count(*) FROM outcomes").fetchone()
+        return int(count)
+
+    def by_arrival(
+        self, served_model: str | None = None, last: int | None = None
+    ) -> Iterator[Outcome]:
+        """Outcomes by ascending arrival, of one served model or all; the ``last`` ones only."""
+        yield from self._read(served_model, last, "arrival", "arrival, seq")
+
+    def by_report(self, last: int | None = None) -> Iterator[Outcome]:
+        """Outcomes in the order in which they were stored; the ``last`` ones only."""
+        yield from self._read(None, last, "seq", "seq")
+
+    def _read(
+        self, served_model: str | None, last: int | None, key: str, order: str
+    ) -> Iterator[Outcome]:
+        where, values = ("WHERE served_model = ?", [served_model]) if served_model else ("", [])
+        query = f"SELECT seq, {_COLUMNS} FROM outcomes {where} ORDER BY {order}"
+        if last is not None:
+            newest = f"SELECT seq, {_COLUMNS} FROM outcomes {where}"
+            newest += f" ORDER BY {key} DESC, seq DESC LIMIT {int(last)}"
+            query = f"SELECT * FROM ({newest}) ORDER BY {order}"
+        # A connection of its own: a long read neither blocks writers nor sees half a batch.
+        with closing(sqlite3.connect(self.path, timeout=30.0)) as db:
+            for row in db.execute(query, values):
+                yield _outcome(row[1:])
+
+    def close(self) -> None:
+        """Close the file. Closing twice is harmless."""
+        with self._lock:
+            self._db.close()
+
+
+def _row(o: Outcome) -> tuple[Any, ...]:
+    forecast: tuple[Any, ...] = (None,) * 5
+    if (f := o.forecast) is not None:
+        levels, quantiles = json.dumps(f.levels), json.dumps(f.quantiles)
+        forecast = (f.ranker, f.version, f.score, levels, quantiles)
+    return (
+        o.request_id,
+        o.served_model,
+        o.output_tokens,
+        str(o.finish_reason),
+        o.arrival,
+        o.finished,
+        o.prompt_tokens,
+        o.tenant,
+        o.lane,
+        *forecast,
+    )
+
+
+def _outcome(row: tuple[Any, ...]) -> Outcome:
+    ranker, version, score, levels, quantiles = row[9:]
+    forecast = None
+    if score is not None:
+        forecast = Forecast(
+            score, tuple(json.loads(quantiles)), ranker, version, tuple(json.loads(levels))
+        )
+    return Outcome(
+        request_id=row[0],
+        served_model=row[1],
+        output_tokens=row[2],
+        finish_reason=FinishReason(row[3]),
+        arrival=row[4],
+        finished=row[5],
+        prompt_tokens=row[6],
+        forecast=forecast,
+        tenant=row[7],
+        lane=row[8],
+    )
