@@ -77,15 +77,17 @@ async def test_a_model_without_a_ranker_is_unscored_and_leaves_the_breaker_close
 
 
 async def test_a_cancelled_request_is_cancelled_and_frees_the_probe() -> None:
-    async with serve_rank(WordRanker(gate=threading.Event())) as rank:
-        async with RankClient(config(rank.address)) as client:
-            asking = asyncio.ensure_future(client.forecast("x", "sharegpt"))
-            await asyncio.to_thread(rank.ranker.started.wait, 10)
-            asking.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asking
-            rank.ranker.gate.set()  # type: ignore[union-attr]
-            assert await client.forecast("x", "sharegpt") is not None
+    async with (
+        serve_rank(WordRanker(gate=threading.Event())) as rank,
+        RankClient(config(rank.address)) as client,
+    ):
+        asking = asyncio.ensure_future(client.forecast("x", "sharegpt"))
+        await asyncio.to_thread(rank.ranker.started.wait, 10)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        rank.ranker.gate.set()  # type: ignore[union-attr]
+        assert await client.forecast("x", "sharegpt") is not None
 
 
 async def test_a_target_that_is_no_rank_service_leaves_requests_unscored() -> None:

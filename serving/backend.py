@@ -1,0 +1,98 @@
+"""What the front needs of an engine. ``engine.loop`` is one; tests bring smaller ones."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from engine.sampling import SamplingParams
+from ranker.types import FinishReason, Forecast
+
+
+class Overloaded(Exception):
+    """As many requests wait as may wait."""
+
+
+class Dead(Exception):
+    """The engine stopped and takes no more requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """New tokens. ``text`` may be empty while a multi-byte character is incomplete."""
+
+    text: str = field(repr=False)
+    token_ids: tuple[int, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last event. ``queue_seconds``: from arrival to the first time it was scheduled."""
+
+    reason: FinishReason
+    prompt_tokens: int
+    output_tokens: int
+    scored: bool
+    queue_seconds: float
+    preemptions: int
+
+
+class Backend(Protocol):
+    """A model that is loaded, with its tokenizer and its loop."""
+
+    @property
+    def model(self) -> str:
+        """The name it is served under."""
+        ...
+
+    @property
+    def context_length(self) -> int:
+        """Tokens, prompt and answer together, that one request may have."""
+        ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    def encode(self, prompt: str) -> list[int]:
+        """Tokens of a text. Called from a thread."""
+        ...
+
+    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+        """Tokens of ``(role, content)`` turns under the model's chat template, ready to be
+        answered. Called from a thread. Raises ``ValueError`` when the template refuses them or
+        there is none."""
+        ...
+
+    async def submit(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        sampling: SamplingParams,
+        forecast: Forecast | None,
+        tenant: str,
+        arrival: float,
+    ) -> AsyncIterator[Tokens | Ended]:
+        """Queue a request; its events end with exactly one ``Ended``.
+
+        ``arrival`` is in seconds of ``time.monotonic``. Raises ``Overloaded``, ``Dead``, and
+        ``ValueError`` when the request can never run.
+        """
+        ...
+
+    def abort(self, request_id: str) -> None:
+        """End a request early and free its memory. Unknown and finished ids are ignored."""
+        ...
+
+    @property
+    def stats_help(self) -> Mapping[str, str]:
+        """What each of ``stats`` means."""
+        ...
+
+    def stats(self) -> Mapping[str, float]:
+        """Gauges and counters by Prometheus name; names that end in ``_total`` are counters."""
+        ...
+
+    def close(self) -> None:
+        """Stop the loop; requests that are left end as aborted."""
+        ...

@@ -1,0 +1,91 @@
+"""``shortfirst serve``: the rank service with its drift monitor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    ranker: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ranker",
+            help="A registered ranker (models:/NAME@ALIAS or models:/NAME/VERSION) or the folder "
+            "of a saved one; may be given once per served model. "
+            "Default: models:/length-ranker@champion.",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="gRPC port; 0 picks a free one.")] = 50051,
+    metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0 picks a free one.")] = 9464,
+    tracking_uri: Annotated[
+        str | None, typer.Option(help="MLflow tracking URI. Default: SQLite in the home folder.")
+    ] = None,
+    outcomes: Annotated[Path | None, typer.Option(help="SQLite file of realised lengths.")] = None,
+    events: Annotated[Path | None, typer.Option(help="File of drift events, JSON lines.")] = None,
+    reload_seconds: Annotated[
+        float, typer.Option(help="How often to look whether an alias moved; 0: never.")
+    ] = 5.0,
+    drain_seconds: Annotated[
+        float, typer.Option(help="How long a stop waits for calls under way.")
+    ] = 30.0,
+    ready_file: Annotated[
+        Path | None,
+        typer.Option(help="Written once the service answers: {pid, grpc, metrics} as JSON."),
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Answer length forecasts over gRPC, take realised lengths back, watch for drift."""
+    import asyncio
+    import time
+
+    from prometheus_client import CollectorRegistry
+
+    from drift.metrics import DriftCollector
+    from drift.sink import MonitoredStore
+    from ranker.registry import Registry
+    from serving import logs
+    from serving.cli.console import note
+    from serving.paths import Home
+    from serving.rank_server import RankServerConfig, run
+    from serving.rankers import Rankers, Watched, follows_alias
+
+    logs.configure(log_level)
+    config = RankServerConfig(
+        host=host,
+        port=port,
+        metrics_port=metrics_port,
+        reload_s=reload_seconds,
+        drain_s=drain_seconds,
+    )
+    home = Home.resolve()
+    source = Registry(tracking_uri or home.mlflow_uri, home.artifacts)
+    loaded, watched = {}, []
+    for uri in ranker or ["models:/length-ranker@champion"]:
+        one = source.load(uri)
+        if one.served_model in loaded:
+            raise ValueError(f"--ranker: {uri} serves {one.served_model!r}, as another one does")
+        loaded[one.served_model] = one
+        if follows_alias(uri):
+            watched.append(Watched(uri, one.served_model, str(one.version)))
+        note(f"{uri}: {one.name} version {one.version} for {one.served_model}")
+    sink = MonitoredStore.open(outcomes or home.outcomes, events or home.events, time.time)
+    try:
+        registry = CollectorRegistry()
+        registry.register(DriftCollector(sink))
+        asyncio.run(
+            run(
+                config,
+                Rankers(loaded),
+                sink,
+                registry,
+                watched=watched,
+                source=source,
+                ready_file=ready_file,
+            )
+        )
+    finally:
+        sink.close()

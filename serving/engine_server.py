@@ -1,0 +1,150 @@
+"""The engine as a process: front, ranking and loop wired together, from ready to drained."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from ranker.types import Outcome
+from serving.backend import Backend
+from serving.drain import Gate, StopSignal, drain
+from serving.generate_service import GenerateService
+from serving.generation import Generator, GeneratorConfig
+from serving.grpc_server import GrpcServer
+from serving.http_server import HttpServer, bracketed
+from serving.limits import Limits
+from serving.metrics import EngineMetrics, Snapshot
+from serving.openai_http import OpenAI
+from serving.rank_client import RankClient, RankClientConfig
+from serving.rank_server import check_ports
+from serving.ready import announce
+from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+#: Starts the backend; it calls the function it is given, from any thread, with each outcome.
+StartBackend = Callable[[Callable[[Outcome], None]], Backend]
+
+
+class EngineStopped(RuntimeError):
+    """The backend ended by itself; the process should be started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineServerConfig:
+    """Ports may be 0: any free one. ``rank`` is ``None`` when nothing ranks.
+
+    ``rank_model``: the served model under which the rank service knows this one, its own name when
+    empty.
+    """
+
+    host: str = "127.0.0.1"
+    grpc_port: int = 50052
+    http_port: int = 8000
+    drain_s: float = 30.0
+    rank: RankClientConfig | None = None
+    rank_model: str = ""
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        check_ports(self)
+        if not self.host:
+            raise ValueError("host must not be empty; 127.0.0.1 keeps the engine on this machine")
+        if self.drain_s < 0:
+            raise ValueError(f"drain_s must be >= 0, got {self.drain_s}")
+
+
+async def run(
+    config: EngineServerConfig,
+    start_backend: StartBackend,
+    registry: CollectorRegistry,
+    *,
+    ready_file: Path | None = None,
+    stop: StopSignal | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then drain.
+
+    Raises ``OSError`` when a port is taken and ``EngineStopped`` when the backend ends by itself.
+    """
+    if stop is None:
+        stop = StopSignal()
+        stop.install()
+    metrics = EngineMetrics(registry)
+    async with contextlib.AsyncExitStack() as stack:
+        # Closed in reverse: the front first, then the backend, and outcomes are delivered last.
+        ranks = None
+        if config.rank is not None:
+            ranks = await stack.enter_async_context(RankClient(config.rank, metrics.asked))
+        backend = start_backend(_reporter(ranks))
+        stack.callback(backend.close)
+        registry.register(Snapshot(backend.stats, backend.stats_help))
+        rank_model = config.rank_model or backend.model
+        generator = Generator(
+            backend, ranks, metrics, GeneratorConfig(rank_model=rank_model), config.limits
+        )
+        stack.callback(generator.close)
+        await _serve(config, generator, registry, stop, stack, ready_file)
+
+
+async def _serve(
+    config: EngineServerConfig,
+    generator: Generator,
+    registry: CollectorRegistry,
+    stop: StopSignal,
+    stack: contextlib.AsyncExitStack,
+    ready_file: Path | None,
+) -> None:
+    gate = Gate()
+    service = GenerateService(generator, config.limits)
+    http = HttpServer(
+        OpenAI(generator, gate, registry, config.limits).app(), config.host, config.http_port
+    )
+    stack.push_async_callback(http.stop)
+    rpc = GrpcServer(
+        f"{bracketed(config.host)}:{config.grpc_port}",
+        generate_pb2.DESCRIPTOR.services_by_name["GenerateService"],
+        lambda s: generate_pb2_grpc.add_GenerateServiceServicer_to_server(service, s),
+        gate,
+        config.limits,
+    )
+    stack.push_async_callback(rpc.stop)
+    grpc_address = await rpc.start()
+    http_address = await http.start()
+    await rpc.set_serving()
+    base = f"http://{http_address}"
+    announce({"grpc": grpc_address, "http": base, "metrics": f"{base}/metrics"}, ready_file)
+    stopped = await _until_asked(stop, generator)
+    await rpc.leave()
+    if not await drain(gate, stop, 0.0 if stopped else config.drain_s):
+        log.warning("%d requests were cut off", gate.inside)
+    if stopped:
+        raise EngineStopped("the engine loop ended by itself; the log says why")
+
+
+async def _until_asked(stop: StopSignal, generator: Generator) -> bool:
+    """Wait for a stop; true when the backend ended before one came."""
+    while generator.ready:
+        try:
+            await asyncio.wait_for(stop.asked.wait(), 0.5)
+        except TimeoutError:
+            continue
+        return False
+    return True
+
+
+def _reporter(ranks: RankClient | None) -> Callable[[Outcome], None]:
+    if ranks is None:
+        return lambda outcome: None
+    loop = asyncio.get_running_loop()
+
+    def report(outcome: Outcome) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody can deliver it
+            loop.call_soon_threadsafe(ranks.report, [outcome])
+
+    return report

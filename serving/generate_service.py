@@ -1,0 +1,100 @@
+"""``shortfirst.generate.v1.GenerateService``: tokens stream out; cancelling frees their memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import grpc
+
+from ranker.types import FinishReason
+from serving.backend import Ended, Tokens
+from serving.errors import RequestError, invalid
+from serving.generation import ChatTurn, Generator, Job
+from serving.limits import Limits
+from serving.sampling import FIELDS, make_sampling
+from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
+
+SERVICE = "shortfirst.generate.v1.GenerateService"
+
+_REASONS = {
+    FinishReason.STOP: generate_pb2.FINISH_REASON_STOP,
+    FinishReason.LENGTH: generate_pb2.FINISH_REASON_LENGTH,
+    FinishReason.ABORT: generate_pb2.FINISH_REASON_ABORT,
+    FinishReason.ERROR: generate_pb2.FINISH_REASON_ERROR,
+}
+_ROLES = ("system", "user", "assistant")
+#: How the generation's fields are called in this protocol.
+_NAMES = {"messages": "chat.messages", "max_tokens": "sampling.max_tokens"}
+
+
+class GenerateService(generate_pb2_grpc.GenerateServiceServicer):  # type: ignore[misc]
+    """Raises ``RequestError``, which ``serving.interceptors.Guard`` turns into a status."""
+
+    def __init__(self, generator: Generator, limits: Limits | None = None) -> None:
+        self._generator = generator
+        self._limits = limits or Limits()
+
+    async def Generate(
+        self, request: generate_pb2.GenerateRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[generate_pb2.GenerateResponse]:
+        try:
+            generation = await self._generator.start(job_from(request, self._limits))
+        except RequestError as error:
+            raise _renamed(error) from None
+        # The client may be gone while the generator below is not running.
+        context.add_done_callback(lambda _: generation.close())
+        async for event in generation.events():
+            yield _response(generation.request_id, event)
+
+
+def job_from(request: generate_pb2.GenerateRequest, limits: Limits) -> Job:
+    """Raises INVALID naming the field."""
+    which = request.WhichOneof("input")
+    if which is None:
+        raise invalid("prompt", "set either prompt or chat")
+    turns: tuple[ChatTurn, ...] = ()
+    if which == "chat":
+        if len(request.chat.messages) > limits.max_messages:
+            raise invalid("chat.messages", f"at most {limits.max_messages}")
+        for i, message in enumerate(request.chat.messages):
+            if message.role not in _ROLES:
+                raise invalid(f"chat.messages[{i}].role", "must be system, user or assistant")
+        turns = tuple(ChatTurn(m.role, m.content) for m in request.chat.messages)
+    sampling = request.sampling
+    given = {
+        name: getattr(sampling, name)
+        for name in FIELDS
+        # top_k and ignore_eos have no presence: their zero is the default.
+        if not sampling.DESCRIPTOR.fields_by_name[name].has_presence or sampling.HasField(name)
+    }
+    return Job(
+        model=request.model,
+        prompt=request.prompt if which == "prompt" else None,
+        turns=turns,
+        sampling=make_sampling(given, "sampling."),
+        request_id=request.request_id,
+        tenant=request.tenant,
+    )
+
+
+def _renamed(error: RequestError) -> RequestError:
+    name = _NAMES.get(error.field)
+    if name is not None:
+        error.message = error.message.replace(error.field, name, 1)
+        error.field = name
+    return error
+
+
+def _response(request_id: str, event: Tokens | Ended) -> generate_pb2.GenerateResponse:
+    if isinstance(event, Tokens):
+        chunk = generate_pb2.Chunk(text=event.text, token_ids=event.token_ids)
+        return generate_pb2.GenerateResponse(request_id=request_id, chunk=chunk)
+    finish = generate_pb2.Finish(
+        reason=_REASONS[event.reason],
+        prompt_tokens=event.prompt_tokens,
+        output_tokens=event.output_tokens,
+        scored=event.scored,
+        queue_seconds=event.queue_seconds,
+        preemptions=event.preemptions,
+    )
+    return generate_pb2.GenerateResponse(request_id=request_id, finish=finish)

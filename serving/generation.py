@@ -1,0 +1,275 @@
+"""One generation, whichever edge it came in by: check, tokenise, rank, submit, stream, count."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from engine.sampling import SamplingParams
+from ranker.types import Forecast
+from serving.backend import Backend, Dead, Ended, Overloaded, Tokens
+from serving.errors import Kind, RequestError, invalid
+from serving.limits import Limits
+from serving.metrics import EngineMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTurn:
+    """One turn of a conversation; ``role`` is system, user or assistant."""
+
+    role: str
+    content: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to generate: a text to continue (``prompt``) or, when that is ``None``, a conversation.
+
+    An empty ``model`` means the one that is served, an empty ``request_id`` a new one.
+    """
+
+    model: str
+    prompt: str | None = field(repr=False)
+    turns: tuple[ChatTurn, ...]
+    sampling: SamplingParams
+    request_id: str = ""
+    tenant: str = ""
+
+    @property
+    def input_field(self) -> str:
+        return "messages" if self.prompt is None else "prompt"
+
+    @property
+    def ranked_text(self) -> str:
+        """What the ranker is asked about: the prompt, or what the user said last.
+
+        Rankers are trained on what people typed, so a template's frame and a system prompt that
+        all requests share would only be noise.
+        """
+        if self.prompt is not None:
+            return self.prompt
+        said = [turn.content for turn in self.turns if turn.role == "user"]
+        return said[-1] if said else self.turns[-1].content
+
+
+class Forecaster(Protocol):
+    """What of ``RankClient`` a generation needs."""
+
+    async def forecast(self, prompt: str, served_model: str) -> Forecast | None: ...
+
+
+class Generation:
+    """A request that was accepted. Iterate ``events`` once; ``close`` in any case."""
+
+    def __init__(
+        self,
+        job: Job,
+        prompt_tokens: int,
+        events: AsyncIterator[Tokens | Ended],
+        abort: Callable[[], None],
+        count: Callable[[Tokens | Ended], None],
+    ) -> None:
+        self.request_id = job.request_id
+        self.prompt_tokens = prompt_tokens
+        self._events = events
+        self._abort = abort
+        self._count = count
+        self._over = False
+
+    async def events(self) -> AsyncIterator[Tokens | Ended]:
+        """Tokens as they come, then exactly one ``Ended``."""
+        try:
+            async for event in self._events:
+                self._over = isinstance(event, Ended)
+                self._count(event)
+                yield event
+                if self._over:
+                    return
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Abort the request unless it ended by itself. May be called again."""
+        if not self._over:
+            self._over = True
+            self._abort()
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorConfig:
+    """``rank_model``: the served model under which the rank service knows this one."""
+
+    rank_model: str
+    tokenizer_threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.tokenizer_threads < 1:
+            raise ValueError(f"tokenizer_threads must be at least 1, got {self.tokenizer_threads}")
+
+
+class Generator:
+    """Accepts jobs for one backend. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        forecaster: Forecaster | None,
+        metrics: EngineMetrics,
+        config: GeneratorConfig,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._backend = backend
+        self._forecaster = forecaster
+        self._metrics = metrics
+        self._config = config
+        self._limits = limits or Limits()
+        self._clock = clock
+        self._running: set[str] = set()
+        self._threads = ThreadPoolExecutor(config.tokenizer_threads, thread_name_prefix="tokenize")
+
+    @property
+    def model(self) -> str:
+        return self._backend.model
+
+    @property
+    def ready(self) -> bool:
+        return self._backend.alive
+
+    def check_model(self, model: str) -> None:
+        """Raises NOT_FOUND for a model that is not the one served."""
+        if model and model != self.model:
+            raise RequestError(
+                Kind.NOT_FOUND,
+                f"model: {model[:64]!r} is not served here; {self.model!r} is",
+                field="model",
+                code="model_not_found",
+            )
+
+    async def start(self, job: Job) -> Generation:
+        """Queue ``job``. Raises ``RequestError`` when it is refused, and leaves nothing then."""
+        try:
+            return await self._start(job, self._clock())
+        except RequestError as error:
+            self._metrics.refused(error.kind.name.lower())
+            raise
+
+    async def _start(self, job: Job, arrival: float) -> Generation:
+        job = self._checked(job)
+        self._running.add(job.request_id)
+        try:
+            # Both at once: the forecast's deadline runs while the tokenizer works.
+            ids, forecast = await asyncio.gather(self._tokens(job), self._forecast(job))
+            job = replace(job, sampling=self._fit(job, len(ids)))
+            try:
+                events = await self._backend.submit(
+                    job.request_id, ids, job.sampling, forecast, job.tenant, arrival
+                )
+            except Overloaded:
+                raise RequestError(
+                    Kind.BUSY, "the queue is full; try again later", retry_after_s=1.0,
+                    code="queue_full",
+                ) from None  # fmt: skip
+            except Dead:
+                raise RequestError(Kind.UNAVAILABLE, "the engine has stopped") from None
+            except ValueError as error:
+                raise invalid(job.input_field, str(error)) from None
+        except BaseException:
+            # Cancelled while the engine took it, perhaps: it ignores ids it does not know.
+            self._abort(job.request_id)
+            raise
+        return Generation(
+            job, len(ids), events, lambda: self._abort(job.request_id),
+            self._counter(job.request_id, arrival),
+        )  # fmt: skip
+
+    def _checked(self, job: Job) -> Job:
+        self.check_model(job.model)
+        for name in ("request_id", "tenant"):
+            if len(getattr(job, name)) > self._limits.max_name_chars:
+                raise invalid(name, f"at most {self._limits.max_name_chars} characters")
+        if job.prompt is None and not job.turns:
+            raise invalid("messages", "must hold at least one message")
+        texts = [job.prompt] if job.prompt is not None else [turn.content for turn in job.turns]
+        if not any(texts):
+            raise invalid(job.input_field, "must not be empty")
+        if sum(map(len, texts)) > self._limits.max_prompt_chars:
+            raise invalid(job.input_field, f"at most {self._limits.max_prompt_chars} characters")
+        if job.request_id in self._running:
+            raise RequestError(
+                Kind.CONFLICT, "request_id: a request with this id is running", field="request_id"
+            )
+        return job if job.request_id else replace(job, request_id=uuid.uuid4().hex)
+
+    async def _tokens(self, job: Job) -> list[int]:
+        loop = asyncio.get_running_loop()
+        if job.prompt is not None:
+            return await loop.run_in_executor(self._threads, self._backend.encode, job.prompt)
+        turns = [(turn.role, turn.content) for turn in job.turns]
+        try:
+            return await loop.run_in_executor(self._threads, self._backend.encode_chat, turns)
+        except ValueError as error:
+            raise invalid("messages", str(error)) from None
+
+    async def _forecast(self, job: Job) -> Forecast | None:
+        if self._forecaster is None:
+            return None
+        return await self._forecaster.forecast(job.ranked_text, self._config.rank_model)
+
+    def _fit(self, job: Job, prompt_tokens: int) -> SamplingParams:
+        room = self._backend.context_length - prompt_tokens
+        if prompt_tokens < 1:
+            raise invalid(job.input_field, "holds no token")
+        if room < 1:
+            raise invalid(
+                job.input_field,
+                f"has {prompt_tokens} tokens; the model takes {self._backend.context_length} in "
+                f"prompt and answer together",
+            )
+        wanted = job.sampling.max_tokens
+        if wanted is None:
+            return replace(job.sampling, max_tokens=room)
+        if wanted > room:
+            raise invalid(
+                "max_tokens",
+                f"{wanted} and a prompt of {prompt_tokens} tokens are more than the "
+                f"{self._backend.context_length} that the model takes; at most {room} are left",
+            )
+        return job.sampling
+
+    def _abort(self, request_id: str) -> None:
+        self._running.discard(request_id)
+        self._backend.abort(request_id)
+
+    def _counter(self, request_id: str, arrival: float) -> Callable[[Tokens | Ended], None]:
+        last: float | None = None
+
+        def count(event: Tokens | Ended) -> None:
+            nonlocal last
+            now = self._clock()
+            if isinstance(event, Ended):
+                self._running.discard(request_id)
+                self._metrics.finished(
+                    scored=event.scored,
+                    reason=event.reason.value,
+                    seconds=now - arrival,
+                    queue_seconds=event.queue_seconds,
+                    prompt_tokens=event.prompt_tokens,
+                    output_tokens=event.output_tokens,
+                )
+            elif event.token_ids:
+                if last is None:
+                    self._metrics.first_token(now - arrival)
+                else:
+                    self._metrics.next_tokens(now - last, len(event.token_ids))
+                last = now
+
+        return count
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False)

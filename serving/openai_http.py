@@ -1,0 +1,205 @@
+"""The OpenAI-compatible face of the engine: models, completions, chat, health and metrics."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ranker.types import FinishReason
+from serving import jsonbody, openai_schema
+from serving.backend import Ended
+from serving.drain import Gate
+from serving.errors import Kind, RequestError, http_headers, openai_body
+from serving.generation import Generation, Generator
+from serving.limits import Limits
+from serving.logs import failure
+from serving.openai_answer import Answer, ChatAnswer, TextAnswer
+from serving.sse import DONE, Disconnected, Receive, Send, event, send_events, unless_disconnected
+
+log = logging.getLogger(__name__)
+
+Parse = Callable[[Mapping[str, Any], Limits], openai_schema.Call]
+
+
+class OpenAI:
+    """Handlers over one generator. ``wall_clock`` gives Unix seconds for ``created``."""
+
+    def __init__(
+        self,
+        generator: Generator,
+        gate: Gate,
+        registry: CollectorRegistry,
+        limits: Limits | None = None,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._generator = generator
+        self._gate = gate
+        self._registry = registry
+        self._limits = limits or Limits()
+        self._wall_clock = wall_clock
+        self._since = int(wall_clock())
+
+    def app(self) -> Starlette:
+        post = ["POST"]
+        text = _Endpoint(self, openai_schema.completion, TextAnswer)
+        chat = _Endpoint(self, openai_schema.chat, ChatAnswer)
+        return Starlette(
+            routes=[
+                Route("/health", self.health),
+                Route("/metrics", self.metrics),
+                Route("/v1/models", self.models),
+                Route("/v1/models/{model:path}", self.model),
+                Route("/v1/completions", text, methods=post),
+                Route("/v1/chat/completions", chat, methods=post),
+            ],
+            exception_handlers={HTTPException: _http_error},
+        )
+
+    async def health(self, request: Request) -> Response:
+        """200 while requests are taken; 503 when draining or when the engine has stopped."""
+        if self._gate.closed or not self._generator.ready:
+            return JSONResponse({"status": "unavailable"}, 503)
+        return JSONResponse({"status": "ok"})
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def models(self, request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [self._model()]})
+
+    async def model(self, request: Request) -> Response:
+        try:
+            self._generator.check_model(request.path_params["model"])
+        except RequestError as error:
+            return error_response(error)
+        return JSONResponse(self._model())
+
+    async def generate(
+        self, request: Request, send: Send, parse: Parse, kind: type[Answer]
+    ) -> None:
+        """Answer one generation request in full. Raises what keeps it from starting."""
+        with self._gate.entered():
+            announced = request.headers.get("content-length")
+            limit = self._limits.max_message_bytes
+            body = await jsonbody.read(request.stream(), announced, limit)
+            call = parse(jsonbody.parse(body), self._limits)
+            await unless_disconnected(self._answer(call, kind, request, send), request.receive)
+
+    async def _answer(
+        self, call: openai_schema.Call, kind: type[Answer], request: Request, send: Send
+    ) -> None:
+        generation = await self._generator.start(call.job)
+        try:
+            answer = kind(generation.request_id, self._generator.model, int(self._wall_clock()))
+            if call.stream:
+                await send_events(_chunks(generation, answer, call.include_usage), send)
+            else:
+                whole = JSONResponse(await _whole(generation, answer))
+                await whole(request.scope, request.receive, send)
+        finally:
+            generation.close()
+
+    def _model(self) -> dict[str, Any]:
+        return {
+            "id": self._generator.model,
+            "object": "model",
+            "created": self._since,
+            "owned_by": "shortfirst",
+        }
+
+
+class _Endpoint:
+    """An ASGI application for one path that turns errors into answers."""
+
+    def __init__(self, openai: OpenAI, parse: Parse, kind: type[Answer]) -> None:
+        self._openai = openai
+        self._parse = parse
+        self._kind = kind
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def watched(message: Any) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            request = Request(scope, receive)
+            await self._openai.generate(request, watched, self._parse, self._kind)
+        except (Disconnected, ClientDisconnect):
+            return
+        except RequestError as error:
+            response = error_response(error)
+        except Exception as error:
+            log.error("%s", failure(error))
+            if started:
+                return
+            response = error_response(_INTERNAL)
+        await response(scope, receive, send)
+
+
+_INTERNAL = RequestError(Kind.INTERNAL, "internal error; the server's log has more")
+_FAILED = RequestError(Kind.INTERNAL, "the engine could not finish this request; try again")
+
+
+async def _whole(generation: Generation, answer: Answer) -> dict[str, Any]:
+    text: list[str] = []
+    async with aclosing(generation.events()) as events:  # type: ignore[type-var]
+        async for happened in events:
+            if isinstance(happened, Ended):
+                _check(happened)
+                return answer.whole("".join(text), happened)
+            text.append(happened.text)
+    raise _FAILED
+
+
+async def _chunks(
+    generation: Generation, answer: Answer, include_usage: bool
+) -> AsyncIterator[bytes]:
+    """The stream's events. An error after the first byte can only be an event itself."""
+    for chunk in answer.first():
+        yield event(chunk)
+    try:
+        async with aclosing(generation.events()) as events:  # type: ignore[type-var]
+            async for happened in events:
+                if not isinstance(happened, Ended):
+                    if happened.text:
+                        yield event(answer.chunk(happened.text))
+                    continue
+                _check(happened)
+                yield event(answer.last(happened))
+                if include_usage:
+                    yield event(answer.usage(happened))
+    except RequestError as error:
+        yield event(openai_body(error))
+    except Exception as error:
+        log.error("%s", failure(error))
+        yield event(openai_body(_FAILED))
+    yield DONE
+
+
+def _check(ended: Ended) -> None:
+    if ended.reason in (FinishReason.ABORT, FinishReason.ERROR):
+        raise _FAILED
+
+
+def error_response(error: RequestError) -> Response:
+    return JSONResponse(openai_body(error), error.kind.value.http, http_headers(error))
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Unknown paths and methods, in the shape OpenAI clients read."""
+    assert isinstance(error, HTTPException)
+    body = {"message": error.detail, "type": "invalid_request_error", "param": None, "code": None}
+    return JSONResponse({"error": body}, error.status_code, error.headers)

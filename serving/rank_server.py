@@ -1,0 +1,112 @@
+"""The rank service as a process: its parts wired together, from ready to drained."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, start_http_server
+
+from ranker.types import Ranker
+from serving.batcher import Batcher, BatcherConfig
+from serving.drain import Gate, StopSignal, drain
+from serving.grpc_server import GrpcServer
+from serving.http_server import bracketed
+from serving.limits import Limits
+from serving.metrics import RankMetrics
+from serving.rank_service import OutcomeSink, RankService
+from serving.rankers import Rankers, Source, Watched, follow
+from serving.ready import announce
+from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
+
+
+@dataclass(frozen=True, slots=True)
+class RankServerConfig:
+    """``port`` and ``metrics_port`` may be 0: any free one. ``reload_s`` 0 turns reloading off."""
+
+    host: str = "127.0.0.1"
+    port: int = 50051
+    metrics_port: int = 9464
+    reload_s: float = 5.0
+    drain_s: float = 30.0
+    limits: Limits = field(default_factory=Limits)
+    batching: BatcherConfig = field(default_factory=BatcherConfig)
+
+    def __post_init__(self) -> None:
+        check_ports(self)
+        if not self.host:
+            raise ValueError("host must not be empty; 127.0.0.1 keeps the service on this machine")
+        if self.reload_s < 0:
+            raise ValueError(f"reload_s must be >= 0, got {self.reload_s}")
+        if self.drain_s < 0:
+            raise ValueError(f"drain_s must be >= 0, got {self.drain_s}")
+
+
+def check_ports(config: object) -> None:
+    """Raises ``ValueError`` for a field ending in ``port`` that is no port."""
+    for name in getattr(config, "__slots__", ()):
+        value = getattr(config, name)
+        if name.endswith("port") and not 0 <= value <= 65535:
+            raise ValueError(f"{name} must lie between 0 and 65535, got {value}")
+
+
+async def run(
+    config: RankServerConfig,
+    rankers: Rankers,
+    sink: OutcomeSink,
+    registry: CollectorRegistry,
+    *,
+    watched: list[Watched],
+    source: Source | None,
+    ready_file: Path | None = None,
+    stop: StopSignal | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then drain. Raises ``OSError`` when a port is taken."""
+    if stop is None:
+        stop = StopSignal()
+        stop.install()
+    metrics, gate = RankMetrics(registry), Gate()
+    batcher = Batcher(config.batching, metrics.batched)
+    service = RankService(rankers, batcher, sink, config.limits)
+    server = GrpcServer(
+        f"{bracketed(config.host)}:{config.port}",
+        rank_pb2.DESCRIPTOR.services_by_name["RankService"],
+        lambda s: rank_pb2_grpc.add_RankServiceServicer_to_server(service, s),
+        gate,
+        config.limits,
+        metrics.called,
+    )
+    try:
+        scraped, _ = start_http_server(config.metrics_port, config.host, registry)
+    except OSError as error:
+        where = f"{bracketed(config.host)}:{config.metrics_port}"
+        raise OSError(error.errno, error.strerror or str(error), where) from None
+    reloading: asyncio.Task[None] | None = None
+    try:
+        address = await server.start()
+        if watched and source is not None and config.reload_s:
+
+            def changed(ranker: Ranker) -> None:
+                metrics.reloaded(ranker.served_model)
+
+            reloading = asyncio.create_task(
+                follow(watched, source, rankers, config.reload_s, changed), name="reload"
+            )
+        await server.set_serving()
+        metrics_address = f"http://{bracketed(config.host)}:{scraped.server_port}/metrics"
+        announce({"grpc": address, "metrics": metrics_address}, ready_file)
+        await stop.asked.wait()
+        await server.leave()
+        await drain(gate, stop, config.drain_s)
+    finally:
+        if reloading is not None:
+            reloading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await reloading
+        await server.stop()
+        await batcher.close()
+        service.close()
+        await asyncio.to_thread(scraped.shutdown)
+        scraped.server_close()

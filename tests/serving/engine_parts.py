@@ -1,0 +1,158 @@
+"""A backend whose tokens are words, and the engine's front around it on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import grpc
+import httpx
+from prometheus_client import CollectorRegistry
+
+from engine.sampling import SamplingParams
+from ranker.types import FinishReason, Forecast, Outcome
+from serving.backend import Dead, Ended, Overloaded, Tokens
+from serving.drain import Gate
+from serving.generate_service import GenerateService
+from serving.generation import Forecaster, Generator, GeneratorConfig
+from serving.grpc_server import GrpcServer
+from serving.http_server import HttpServer
+from serving.limits import Limits
+from serving.metrics import EngineMetrics, Snapshot
+from serving.openai_http import OpenAI
+from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
+
+
+@dataclass
+class WordBackend:
+    """Answers ``w0 w1 w2 ...``; stops by itself after ``own`` words unless told to ignore that."""
+
+    on_outcome: Callable[[Outcome], None] = lambda outcome: None
+    model: str = "tiny"
+    context_length: int = 64
+    own: int = 3
+    max_running: int = 1000
+    alive: bool = True
+    held: asyncio.Event | None = None  #: tokens after the first wait for it
+    broken_after: int | None = None
+    submitted: dict[str, tuple[SamplingParams, Forecast | None, str]] = field(default_factory=dict)
+    running: dict[str, asyncio.Event] = field(default_factory=dict)
+    aborted: list[str] = field(default_factory=list)
+    stats_help: Mapping[str, str] = field(
+        default_factory=lambda: {"shortfirst_engine_num_requests_running": "Requests that run."}
+    )
+
+    def encode(self, prompt: str) -> list[int]:
+        return [len(word) for word in prompt.split()]
+
+    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+        if turns[-1][0] != "user":
+            raise ValueError("the last message must come from the user")
+        return [0, *(len(word) for _, text in turns for word in text.split())]
+
+    async def submit(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        sampling: SamplingParams,
+        forecast: Forecast | None,
+        tenant: str,
+        arrival: float,
+    ) -> AsyncIterator[Tokens | Ended]:
+        if not self.alive:
+            raise Dead
+        if len(self.running) >= self.max_running:
+            raise Overloaded
+        self.submitted[request_id] = (sampling, forecast, tenant)
+        self.running[request_id] = asyncio.Event()
+        return self._events(request_id, len(prompt_ids), sampling, forecast)
+
+    async def _events(
+        self, request_id: str, prompt: int, sampling: SamplingParams, forecast: Forecast | None
+    ) -> AsyncIterator[Tokens | Ended]:
+        assert sampling.max_tokens is not None
+        stops = not sampling.ignore_eos and self.own <= sampling.max_tokens
+        count = self.own if stops else sampling.max_tokens
+        reason, made = FinishReason.STOP if stops else FinishReason.LENGTH, 0
+        gone = self.running[request_id]
+        for i in range(count):
+            if i == self.broken_after:
+                reason = FinishReason.ERROR
+                break
+            if i and self.held is not None:
+                waits = [asyncio.ensure_future(e.wait()) for e in (self.held, gone)]
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                for wait in waits:
+                    wait.cancel()
+            if gone.is_set():
+                reason = FinishReason.ABORT
+                break
+            made += 1
+            yield Tokens(f"w{i} ", (i,))
+        self.running.pop(request_id, None)
+        self.on_outcome(Outcome(request_id, self.model, made, reason, 1.0, 2.0, prompt, forecast))
+        yield Ended(reason, prompt, made, forecast is not None, 0.25, 0)
+
+    def abort(self, request_id: str) -> None:
+        if (gone := self.running.pop(request_id, None)) is not None:
+            self.aborted.append(request_id)
+            gone.set()
+
+    def stats(self) -> Mapping[str, float]:
+        return {"shortfirst_engine_num_requests_running": len(self.running)}
+
+    def close(self) -> None:
+        for request_id in list(self.running):
+            self.abort(request_id)
+
+
+@dataclass
+class Front:
+    backend: WordBackend
+    gate: Gate
+    grpc: str
+    http: str
+    stub: generate_pb2_grpc.GenerateServiceStub
+    channel: grpc.aio.Channel
+    client: httpx.AsyncClient
+
+    async def until_running(self, count: int) -> None:
+        async with asyncio.timeout(20):
+            while len(self.backend.running) != count:
+                await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def serve_front(
+    backend: WordBackend | None = None, forecaster: Forecaster | None = None
+) -> AsyncIterator[Front]:
+    backend, limits, registry = backend or WordBackend(), Limits(), CollectorRegistry()
+    registry.register(Snapshot(backend.stats, backend.stats_help))
+    config = GeneratorConfig(rank_model="sharegpt")
+    generator = Generator(backend, forecaster, EngineMetrics(registry), config, limits)
+    gate = Gate()
+    service = GenerateService(generator, limits)
+    http = HttpServer(OpenAI(generator, gate, registry, limits).app(), "127.0.0.1", 0)
+    rpc = GrpcServer(
+        "127.0.0.1:0",
+        generate_pb2.DESCRIPTOR.services_by_name["GenerateService"],
+        lambda s: generate_pb2_grpc.add_GenerateServiceServicer_to_server(service, s),
+        gate,
+        limits,
+    )
+    grpc_address, http_address = await rpc.start(), await http.start()
+    await rpc.set_serving()
+    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
+    try:
+        async with (
+            grpc.aio.insecure_channel(grpc_address, options=options) as channel,
+            httpx.AsyncClient(base_url=f"http://{http_address}", timeout=30) as client,
+        ):
+            stub = generate_pb2_grpc.GenerateServiceStub(channel)
+            yield Front(backend, gate, grpc_address, http_address, stub, channel, client)
+    finally:
+        await rpc.stop()
+        await http.stop()
+        generator.close()

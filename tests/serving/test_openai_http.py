@@ -1,0 +1,309 @@
+"""The OpenAI-compatible face over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serving.engine_parts import Front, WordBackend, serve_front
+from tests.serving.parts import SECRET
+
+TEXT = {"prompt": "one two"}
+CHAT = {"messages": [{"role": "user", "content": "one two"}]}
+
+
+@pytest.fixture
+async def front() -> AsyncIterator[Front]:
+    async with serve_front() as running:
+        yield running
+
+
+async def events(response: httpx.Response) -> list[Any]:
+    assert response.headers["content-type"].startswith("text/event-stream")
+    lines = [line async for line in response.aiter_lines() if line]
+    assert all(line.startswith("data: ") for line in lines)
+    assert lines[-1] == "data: [DONE]"
+    return [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]
+
+
+async def test_a_completion_in_one_piece(front: Front) -> None:
+    answer = (await front.client.post("/v1/completions", json=TEXT)).json()
+    assert answer["object"] == "text_completion"
+    assert answer["model"] == "tiny"
+    (choice,) = answer["choices"]
+    assert choice["text"] == "w0 w1 w2 "
+    assert choice["finish_reason"] == "stop"
+    assert answer["usage"] == {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
+    assert answer["shortfirst"] == {"scored": False, "queue_seconds": 0.25, "preemptions": 0}
+
+
+async def test_a_chat_in_one_piece(front: Front) -> None:
+    answer = (await front.client.post("/v1/chat/completions", json=CHAT)).json()
+    assert answer["object"] == "chat.completion"
+    message = answer["choices"][0]["message"]
+    assert message == {"role": "assistant", "content": "w0 w1 w2 "}
+
+
+async def test_a_stream_ends_with_done_and_tells_usage_when_asked(front: Front) -> None:
+    body = {**CHAT, "stream": True, "stream_options": {"include_usage": True}}
+    async with front.client.stream("POST", "/v1/chat/completions", json=body) as response:
+        chunks = await events(response)
+    deltas = [c["choices"][0]["delta"] for c in chunks[:-1]]
+    assert deltas[0] == {"role": "assistant", "content": ""}
+    assert "".join(d.get("content", "") for d in deltas) == "w0 w1 w2 "
+    assert chunks[-2]["choices"][0]["finish_reason"] == "stop"
+    assert chunks[-1]["choices"] == []
+    assert chunks[-1]["usage"]["completion_tokens"] == 3
+    assert len({c["id"] for c in chunks}) == 1
+
+
+async def test_a_text_stream_without_usage(front: Front) -> None:
+    body = {**TEXT, "stream": True, "max_tokens": 2}
+    async with front.client.stream("POST", "/v1/completions", json=body) as response:
+        chunks = await events(response)
+    assert "".join(c["choices"][0]["text"] for c in chunks) == "w0 w1 "
+    assert chunks[-1]["choices"][0]["finish_reason"] == "length"
+    assert not any("usage" in c for c in chunks)
+
+
+async def test_defaults_and_extensions_reach_the_sampler(front: Front) -> None:
+    await front.client.post("/v1/completions", json={**TEXT, "ignore_eos": True, "seed": 7})
+    await front.client.post("/v1/chat/completions", json={**CHAT, "user": "acme", "top_k": 5})
+    (text, _, _), (chat, _, tenant) = front.backend.submitted.values()
+    assert (text.max_tokens, text.ignore_eos, text.seed) == (16, True, 7)
+    assert chat.max_tokens == 64 - 3  # up to the context window
+    assert (chat.top_k, tenant) == (5, "acme")
+
+
+async def test_content_parts_and_the_developer_role(front: Front) -> None:
+    parts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
+    messages = [{"role": "developer", "content": "be brief"}, {"role": "user", "content": parts}]
+    answer = await front.client.post("/v1/chat/completions", json={"messages": messages})
+    assert answer.json()["usage"]["prompt_tokens"] == 5
+
+
+async def test_models(front: Front) -> None:
+    (model,) = (await front.client.get("/v1/models")).json()["data"]
+    assert model["id"] == "tiny"
+    assert (await front.client.get("/v1/models/tiny")).json() == model
+    assert (await front.client.get("/v1/models/huge")).status_code == 404
+
+
+BAD = [
+    ({}, 400, "prompt"),
+    ({"prompt": ""}, 400, "prompt"),
+    ({"prompt": 5}, 400, "prompt"),
+    ({"prompt": ["a", "b"]}, 400, "prompt"),
+    ({"prompt": [1, 2]}, 400, "prompt"),
+    ({"prompt": "x " * 64}, 400, "prompt"),
+    ({"prompt": "x" * (1 << 20) + "x"}, 400, "prompt"),
+    ({"prompt": "\ud800"}, 400, "prompt"),
+    ({**TEXT, "max_tokens": -1}, 400, "max_tokens"),
+    ({**TEXT, "max_tokens": 0}, 400, "max_tokens"),
+    ({**TEXT, "max_tokens": 63}, 400, "max_tokens"),
+    ({**TEXT, "max_tokens": 1e3}, 400, "max_tokens"),
+    ({**TEXT, "max_tokens": True}, 400, "max_tokens"),
+    ({**TEXT, "max_tokens": "7"}, 400, "max_tokens"),
+    ({**TEXT, "max_tokens": 10**40}, 400, "max_tokens"),
+    ({**TEXT, "temperature": -0.5}, 400, "temperature"),
+    ({**TEXT, "temperature": "hot"}, 400, "temperature"),
+    ({**TEXT, "temperature": 10**400}, 400, "temperature"),
+    ({**TEXT, "top_p": 1.5}, 400, "top_p"),
+    ({**TEXT, "top_k": -3}, 400, "top_k"),
+    ({**TEXT, "seed": -1}, 400, "seed"),
+    ({**TEXT, "seed": 1 << 64}, 400, "seed"),
+    ({**TEXT, "repetition_penalty": 0}, 400, "repetition_penalty"),
+    ({**TEXT, "ignore_eos": "yes"}, 400, "ignore_eos"),
+    ({**TEXT, "stream": 1}, 400, "stream"),
+    ({**TEXT, "stream_options": {"include_usage": True}}, 400, "stream_options"),
+    ({**TEXT, "stream": True, "stream_options": []}, 400, "stream_options"),
+    ({**TEXT, "stream": True, "stream_options": {"a": 1}}, 400, "stream_options.a"),
+    ({**TEXT, "n": 2}, 400, "n"),
+    ({**TEXT, "stop": ["x"]}, 400, "stop"),
+    ({**TEXT, "temprature": 0}, 400, "temprature"),
+    ({**TEXT, "user": "u" * 257}, 400, "user"),
+    ({**TEXT, "model": 3}, 400, "model"),
+    ({**TEXT, "model": "huge"}, 404, "model"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "param"), BAD)
+async def test_a_bad_completion_names_its_field(
+    front: Front, body: dict[str, Any], status: int, param: str
+) -> None:
+    answer = await front.client.post("/v1/completions", content=json.dumps(body))
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (status, param)
+    assert param in error["message"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert front.backend.submitted == {}
+    assert (await front.client.get("/health")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("messages", "param"),
+    [
+        (None, "messages"),
+        ([], "messages"),
+        ("hello", "messages"),
+        (["hello"], "messages[0]"),
+        ([{"role": "pirate", "content": "x"}], "messages[0].role"),
+        ([{"role": "user"}], "messages[0].content"),
+        ([{"role": "user", "content": 5}], "messages[0].content"),
+        ([{"role": "user", "content": ["x"]}], "messages[0].content[0]"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0].type"),
+        ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0].text"),
+        ([{"role": "user", "content": "x", "extra": 1}], "messages[0].extra"),
+        ([{"role": "user", "content": ""}], "messages"),
+        ([{"role": "assistant", "content": "x"}], "messages"),
+        ([{"role": "user", "content": "x"}] * 1025, "messages"),
+        ([{"role": "user", "content": "x " * 64}], "messages"),
+    ],
+)
+async def test_a_bad_chat_names_its_field(front: Front, messages: Any, param: str) -> None:
+    answer = await front.client.post("/v1/chat/completions", json={"messages": messages})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"x"',
+        b"\xff\xfe",
+        b'{"prompt": "\xc3\x28"}',
+        b'{"prompt": "x", "temperature": NaN}',
+        b'{"prompt": "x", "temperature": Infinity}',
+        b"[" * 100_000,
+        b'{"prompt": "x", "max_tokens": ' + b"9" * 5000 + b"}",
+    ],
+)
+async def test_a_body_that_is_no_json_object(front: Front, raw: bytes) -> None:
+    answer = await front.client.post("/v1/completions", content=raw)
+    assert answer.status_code == 400
+    assert "body" in answer.json()["error"]["message"]
+
+
+async def test_ten_megabytes_are_refused_whether_announced_or_not(front: Front) -> None:
+    body = b'{"prompt": "' + b"x" * 10_000_000 + b'"}'
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 100_000):
+            yield body[start : start + 100_000]
+
+    for content in (body, chunks()):
+        answer = await front.client.post("/v1/completions", content=content)
+        assert answer.status_code == 413
+        assert "bytes" in answer.json()["error"]["message"]
+
+
+async def test_a_body_beyond_all_measure_is_refused_by_its_header(front: Front) -> None:
+    host, port = front.http.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"
+    writer.write(head.encode())
+    assert b"413" in await reader.readline()
+    writer.close()
+
+
+async def test_unknown_paths_and_methods_answer_in_the_same_shape(front: Front) -> None:
+    missing = await front.client.get("/v1/nothing")
+    wrong = await front.client.get("/v1/completions")
+    assert (missing.status_code, wrong.status_code) == (404, 405)
+    assert missing.json()["error"]["message"]
+    assert wrong.json()["error"]["message"]
+
+
+async def test_a_full_queue_is_429_with_a_retry_hint(front: Front) -> None:
+    front.backend.max_running = 0
+    answer = await front.client.post("/v1/completions", json=TEXT)
+    assert answer.status_code == 429
+    assert int(answer.headers["retry-after"]) >= 1
+    assert answer.json()["error"]["type"] == "rate_limit_error"
+
+
+async def test_a_dead_engine_is_503(front: Front) -> None:
+    front.backend.alive = False
+    assert (await front.client.post("/v1/completions", json=TEXT)).status_code == 503
+    assert (await front.client.get("/health")).status_code == 503
+
+
+async def test_a_draining_server_is_503_and_lets_streams_end() -> None:
+    async with serve_front(WordBackend(held=asyncio.Event())) as front:
+        held = front.backend.held
+        assert held is not None
+        slow = asyncio.ensure_future(front.client.post("/v1/completions", json=TEXT))
+        await front.until_running(1)
+        front.gate.close()
+        late = await front.client.post("/v1/completions", json=TEXT)
+        assert late.status_code == 503
+        assert "retry-after" in late.headers
+        assert (await front.client.get("/health")).status_code == 503
+        held.set()
+        assert (await slow).json()["choices"][0]["text"] == "w0 w1 w2 "
+        assert await front.gate.wait_empty(10)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_client_that_hangs_up_frees_its_request(stream: bool) -> None:
+    async with serve_front(WordBackend(held=asyncio.Event())) as front:
+        body = {**TEXT, "stream": stream}
+        asking = asyncio.ensure_future(front.client.post("/v1/completions", json=body))
+        await front.until_running(1)
+        asking.cancel()
+        await front.until_running(0)
+        assert len(front.backend.aborted) == 1
+        assert await front.gate.wait_empty(10)
+
+
+async def test_an_engine_that_fails_in_the_middle_says_so() -> None:
+    async with serve_front(WordBackend(broken_after=1)) as front:
+        whole = await front.client.post("/v1/completions", json=TEXT)
+        assert whole.status_code == 500
+        body = {**TEXT, "stream": True}
+        async with front.client.stream("POST", "/v1/completions", json=body) as response:
+            chunks = await events(response)
+        assert chunks[0]["choices"][0]["text"] == "w0 "
+        assert chunks[-1]["error"]["type"] == "server_error"
+
+
+async def test_no_prompt_in_logs_metrics_or_errors(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    class Leaky(WordBackend):
+        def encode(self, prompt: str) -> list[int]:
+            raise KeyError(prompt)
+
+    async with serve_front(Leaky()) as front:
+        bodies: list[Any] = [
+            {"prompt": SECRET},
+            {"prompt": f"{SECRET} " * 70_000},
+            {"prompt": SECRET, "max_tokens": SECRET},
+            {SECRET[:5]: 1, "prompt": [SECRET]},
+            {"prompt": SECRET, "max_tokens": -1},
+        ]
+        texts = [(await front.client.post("/v1/completions", json=body)).text for body in bodies]
+        texts.append((await front.client.post("/v1/completions", content=SECRET)).text)
+        texts.append((await front.client.get("/metrics")).text)
+    assert "internal error" in texts[0]
+    assert not any(SECRET in text for text in [*texts, caplog.text])
+
+
+async def test_metrics_count_what_happened(front: Front) -> None:
+    await front.client.post("/v1/completions", json=TEXT)
+    await front.client.post("/v1/completions", json={"prompt": ""})
+    page = (await front.client.get("/metrics")).text
+    assert 'shortfirst_engine_requests_total{finish_reason="stop",scored="false"} 1.0' in page
+    assert 'shortfirst_engine_requests_refused_total{reason="invalid"} 0.0' not in page
+    assert 'shortfirst_engine_requests_refused_total{reason="invalid"} 1.0' in page
+    assert "shortfirst_engine_time_to_first_token_seconds_count 1.0" in page
+    assert "shortfirst_engine_inter_token_latency_seconds_count 2.0" in page
+    assert "shortfirst_engine_num_requests_running 0.0" in page
