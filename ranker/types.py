@@ -127,9 +127,12 @@ class Outcome:
 class Ranker(Protocol):
     """Prompt -> forecast, for one served model."""
 
-    name: str
-    version: str
-    served_model: str
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def served_model(self) -> str: ...
 
     def forecast(self, prompts: Sequence[str]) -> list[Forecast]:
         """One forecast per prompt, in order. Pure: same prompts, same forecasts."""

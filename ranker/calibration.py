@@ -1,0 +1,202 @@
+"""Score -> quantiles of output tokens, honest about what the score does not know.
+
+Around each of a few knots on the score axis, the lengths of held-out rows with nearby scores give
+a Kaplan-Meier curve (Kaplan & Meier 1958; kernel weights: Beran 1981), so that a censored row
+counts as a lower bound. How near is "nearby" is chosen by cross-validated quantile loss, widest
+first among those within one standard error of the best (Breiman et al. 1984): a ranker that knows
+nothing ends at the widest, where every score gets the same, marginal, quantiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ranker.survival import weighted_quantiles
+from ranker.types import LEVELS
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationConfig:
+    """``bandwidths`` are half-widths of the kernel as shares of the rows; infinity = all alike."""
+
+    knots: int = 25
+    bandwidths: tuple[float, ...] = (0.08, 0.12, 0.18, 0.27, 0.4, math.inf)
+    folds: int = 5
+    levels: tuple[float, ...] = LEVELS
+
+    def __post_init__(self) -> None:
+        if self.knots < 2:
+            raise ValueError(f"calibration.knots must be at least 2, got {self.knots}")
+        if not self.bandwidths or any(not b > 0.0 for b in self.bandwidths):
+            raise ValueError("calibration.bandwidths must be positive numbers, at least one")
+        if self.folds < 2:
+            raise ValueError(f"calibration.folds must be at least 2, got {self.folds}")
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """``table[k]`` holds the quantiles at score ``knots[k]``, linear between, flat outside.
+
+    ``bandwidth`` is the chosen one. Raises ``ValueError`` when the knots do not ascend, the table
+    does not fit knots and levels, or a quantile descends along either axis.
+    """
+
+    knots: Floats  #: [knots], scores, strictly ascending
+    table: Floats  #: [knots, levels], output tokens
+    levels: tuple[float, ...]
+    bandwidth: float
+
+    def __post_init__(self) -> None:
+        if self.knots.ndim != 1 or not len(self.knots) or np.any(np.diff(self.knots) <= 0.0):
+            raise ValueError("calibration.knots must be a strictly ascending vector")
+        if self.table.shape != (len(self.knots), len(self.levels)):
+            raise ValueError(
+                f"calibration.table must have shape {(len(self.knots), len(self.levels))}, "
+                f"got {self.table.shape}"
+            )
+        if not np.all(np.isfinite(self.table)) or np.any(self.table < 0.0):
+            raise ValueError("calibration.table must hold finite, non-negative token counts")
+        if np.any(np.diff(self.table, axis=1) < 0.0) or np.any(np.diff(self.table, axis=0) < 0.0):
+            raise ValueError("calibration.table must not descend, neither by level nor by score")
+
+    def quantiles(self, scores: ArrayLike) -> Floats:
+        """Quantiles of output tokens, shape ``[scores, levels]``, monotone in score and level."""
+        s = np.clip(np.asarray(scores, dtype=np.float64), self.knots[0], self.knots[-1])
+        right = np.clip(np.searchsorted(self.knots, s), 1, max(1, len(self.knots) - 1))
+        if len(self.knots) == 1:
+            return np.repeat(self.table, len(s), axis=0)
+        low, high = self.knots[right - 1], self.knots[right]
+        share = ((s - low) / (high - low))[:, None]
+        # A convex combination, not low + share * (high - low): rounding must not break the order.
+        mixed = (1.0 - share) * self.table[right - 1] + share * self.table[right]
+        return np.maximum.accumulate(mixed, axis=1)
+
+
+def fit(
+    scores: ArrayLike,
+    tokens: ArrayLike,
+    censored: ArrayLike,
+    config: CalibrationConfig | None = None,
+) -> Calibration:
+    """Calibrate on rows that the ranker was not trained on; all three are vectors of one length.
+
+    ``censored`` marks lower bounds. Raises ``ValueError`` when the lengths differ, a number is not
+    finite or there are fewer than 20 rows, too few to speak of a distribution.
+    """
+    config = config or CalibrationConfig()
+    s, y, c = _checked(scores, tokens, censored)
+    order = np.argsort(s, kind="stable")
+    s, y, c = s[order], y[order], c[order]
+    bandwidth = _choose(s, y, c, config)
+    positions, knots = _knots(s, config.knots)
+    table = _table(positions, _ranks(s), y, c, bandwidth, config.levels)
+    return Calibration(knots, table, config.levels, bandwidth)
+
+
+def _checked(
+    scores: ArrayLike, tokens: ArrayLike, censored: ArrayLike
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    s = np.asarray(scores, dtype=np.float64)
+    y = np.asarray(tokens, dtype=np.float64)
+    c = np.asarray(censored, dtype=np.bool_)
+    if not (s.ndim == 1 and s.shape == y.shape == c.shape):
+        raise ValueError(
+            f"calibration: scores, tokens and censored must be vectors of one length, got "
+            f"{s.shape}, {y.shape}, {c.shape}"
+        )
+    if len(s) < 20:
+        raise ValueError(f"calibration: needs at least 20 rows, got {len(s)}; add validation data")
+    if not (np.all(np.isfinite(s)) and np.all(np.isfinite(y))) or np.any(y < 0.0):
+        raise ValueError("calibration: scores must be finite, tokens finite and non-negative")
+    return s, y, c
+
+
+def _ranks(ordered: Floats) -> Floats:
+    """Mid-ranks of ascending scores as shares in (0, 1); equal scores share one rank."""
+    left = np.searchsorted(ordered, ordered, side="left")
+    right = np.searchsorted(ordered, ordered, side="right")
+    return (left + right) / (2.0 * len(ordered))
+
+
+def _knots(ordered: Floats, number: int) -> tuple[Floats, Floats]:
+    """Knots evenly spread over the rows: their rank positions and their scores."""
+    knots = np.unique(np.quantile(ordered, np.linspace(0.0, 1.0, number), method="nearest"))
+    left = np.searchsorted(ordered, knots, side="left")
+    right = np.searchsorted(ordered, knots, side="right")
+    return (left + right) / (2.0 * len(ordered)), knots
+
+
+def _table(
+    positions: Floats,
+    ranks: Floats,
+    tokens: Floats,
+    censored: NDArray[np.bool_],
+    bandwidth: float,
+    levels: Sequence[float],
+) -> Floats:
+    if math.isinf(bandwidth):
+        row = weighted_quantiles(tokens, censored, np.ones(len(tokens)), levels)
+        return np.tile(row, (len(positions), 1))
+    rows = []
+    for position in positions:
+        # Epanechnikov kernel; at an end the window keeps its width and becomes one-sided.
+        away = (ranks - position) / bandwidth
+        weights = np.maximum(0.0, 1.0 - away * away)
+        rows.append(weighted_quantiles(tokens, censored, weights, levels))
+    return _monotone(np.array(rows))
+
+
+def _monotone(table: Floats) -> Floats:
+    """The nearest table that does not descend by score, then by level."""
+    from sklearn.isotonic import isotonic_regression
+
+    smooth = np.column_stack([isotonic_regression(column) for column in np.log1p(table).T])
+    # Pooling keeps an order between levels that held in every row; rounding may not.
+    return np.maximum.accumulate(np.maximum.accumulate(np.expm1(smooth), axis=0), axis=1)
+
+
+def _choose(
+    scores: Floats, tokens: Floats, censored: NDArray[np.bool_], config: CalibrationConfig
+) -> float:
+    wide_first = sorted(set(config.bandwidths), reverse=True)
+    if len(wide_first) == 1:
+        return wide_first[0]
+    # Rows are sorted by score, so every fold covers the whole range of scores.
+    fold = np.arange(len(scores)) % config.folds
+    losses = np.empty((len(wide_first), len(scores)))
+    for held in range(config.folds):
+        out = fold == held
+        positions, knots = _knots(scores[~out], config.knots)
+        ranks = _ranks(scores[~out])
+        for i, bandwidth in enumerate(wide_first):
+            table = _table(positions, ranks, tokens[~out], censored[~out], bandwidth, config.levels)
+            forecast = Calibration(knots, table, config.levels, bandwidth).quantiles(scores[out])
+            losses[i, out] = pinball(forecast, tokens[out], censored[out], config.levels)
+    best = int(np.argmin(losses.mean(axis=1)))
+    # Paired: the same rows under both, so the error is that of the difference.
+    excess = losses - losses[best]
+    error = excess.std(axis=1, ddof=1) / math.sqrt(len(scores))
+    return next(b for b, d, e in zip(wide_first, excess.mean(axis=1), error, strict=True) if d <= e)
+
+
+def pinball(
+    quantiles: Floats, tokens: ArrayLike, censored: ArrayLike, levels: Sequence[float]
+) -> Floats:
+    """Quantile loss (Koenker & Bassett 1978) in log tokens, averaged over levels, one per row.
+
+    A censored row is compared up to its bound, as is right when the bound is the limit in force:
+    the quantile of ``min(length, limit)`` is ``min(quantile, limit)``.
+    """
+    y = np.asarray(tokens, dtype=np.float64)[:, None]
+    c = np.asarray(censored, dtype=np.bool_)[:, None]
+    p = np.asarray(levels, dtype=np.float64)[None, :]
+    gap = np.log1p(y) - np.log1p(np.where(c, np.minimum(quantiles, y), quantiles))
+    loss: Floats = np.maximum(p * gap, (p - 1.0) * gap).mean(axis=1)
+    return loss

@@ -1,0 +1,69 @@
+"""The bundled ranker: hashed n-grams and text features into gradient-boosted trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranker.calibration import Calibration
+from ranker.features import extract
+from ranker.forecasts import forecasts
+from ranker.ngrams import NgramConfig, NgramWeights, count
+from ranker.types import Forecast
+from ranker.window import Window
+
+if TYPE_CHECKING:
+    from lightgbm import Booster
+
+
+@dataclass(frozen=True)
+class LexicalModel:
+    """Prompt -> score in two stages.
+
+    A linear model over hashed n-grams says what the words promise; gradient-boosted trees (Ke et
+    al. 2017) combine it with the features of the text. The score lies roughly in (0, 1): the share
+    of answers in training that the answer to this prompt is expected to exceed.
+    """
+
+    ngrams: NgramConfig
+    weights: NgramWeights
+    trees: Booster
+    window: Window = field(default_factory=Window)
+
+    def columns(self, prompts: Sequence[str]) -> NDArray[np.float64]:
+        """What the trees read: text features and, last, the linear prediction."""
+        linear = self.weights.predict(count(prompts, self.ngrams, self.window))
+        return np.column_stack((extract(prompts, self.window), linear))
+
+    def scores(self, prompts: Sequence[str]) -> NDArray[np.float64]:
+        """One score per prompt, higher = longer."""
+        if not prompts:
+            return np.empty(0)
+        # One thread: LightGBM's pool of threads would fight the engine's on a small machine, and
+        # for a handful of rows starting it costs more than the work.
+        found = self.trees.predict(self.columns(prompts), num_threads=1)
+        return np.asarray(found, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class LexicalRanker:
+    """A :class:`ranker.types.Ranker`. Pure and safe to call from several threads."""
+
+    model: LexicalModel
+    calibration: Calibration
+    served_model: str
+    name: str = "length-ranker"
+    version: str = "unregistered"
+
+    def forecast(self, prompts: Sequence[str]) -> list[Forecast]:
+        """One forecast per prompt, in order."""
+        scores = self.model.scores(prompts)
+        return forecasts(scores.tolist(), self.calibration, self.name, self.version)
+
+    def at_version(self, name: str, version: str) -> LexicalRanker:
+        """The same ranker under the name and version that a registry gave it."""
+        return replace(self, name=name, version=version)

@@ -1,0 +1,132 @@
+"""Hashed word n-grams: which words a prompt uses, without keeping the words.
+
+The hashing trick (Weinberger et al. 2009, arXiv 0902.2206): an n-gram is a bucket number. A saved
+ranker therefore holds weights of buckets, and no text of the prompts that it was trained on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranker.window import Window
+
+# East Asian scripts put no blanks between words: there, one character is one word.
+_EAST_ASIAN = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WORD = re.compile(rf"[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]+|[^\w\s]")
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: the high bits of the product mix well
+_NEXT = np.uint64(0x100000001B3)
+_OPENING = np.uint64(0x51ED270B)
+
+
+@dataclass(frozen=True, slots=True)
+class NgramConfig:
+    """Word n-grams of 1 to ``orders`` words in ``2**bits`` buckets.
+
+    The first ``opening`` words count a second time, as words that open a prompt: "write" there
+    is a request, "write" elsewhere is a word.
+    """
+
+    orders: int = 3
+    bits: int = 18
+    opening: int = 4
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.orders <= 8:
+            raise ValueError(f"ngrams.orders must lie between 1 and 8, got {self.orders}")
+        if not 8 <= self.bits <= 24:
+            raise ValueError(f"ngrams.bits must lie between 8 and 24, got {self.bits}")
+        if self.opening < 0:
+            raise ValueError(f"ngrams.opening must be at least 0, got {self.opening}")
+
+    @property
+    def buckets(self) -> int:
+        return 1 << self.bits
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Sparse counts: row ``i`` holds ``buckets[starts[i]:starts[i + 1]]``, ascending."""
+
+    starts: NDArray[np.int64]  #: [rows + 1]
+    buckets: NDArray[np.int64]  #: [entries]
+    counts: NDArray[np.float64]  #: [entries]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+
+def _hashes(words: NDArray[np.uint64], config: NgramConfig) -> NDArray[np.uint64]:
+    parts = [words * _SPREAD]
+    run = words
+    for order in range(1, config.orders):
+        if len(words) <= order:
+            break
+        run = run[:-1] * _NEXT + words[order:]
+        parts.append((run + np.uint64(order)) * _SPREAD)
+    if config.opening:
+        parts.append((words[: config.opening] * _NEXT + _OPENING) * _SPREAD)
+    return np.concatenate(parts) >> np.uint64(64 - config.bits)
+
+
+def count(prompts: Sequence[str], config: NgramConfig, window: Window) -> Counts:
+    """Bucket counts of each prompt, one row per prompt; a row without words is empty."""
+    starts = np.zeros(len(prompts) + 1, dtype=np.int64)
+    buckets: list[NDArray[np.int64]] = []
+    counts: list[NDArray[np.int64]] = []
+    for row, prompt in enumerate(prompts):
+        words = _WORD.findall(window.cut(prompt).lower())
+        codes = np.array([crc32(w.encode("utf-8", "surrogatepass")) for w in words], np.uint64)
+        found, times = np.unique(_hashes(codes, config).astype(np.int64), return_counts=True)
+        buckets.append(found)
+        counts.append(times)
+        starts[row + 1] = starts[row] + len(found)
+    if not prompts:
+        return Counts(starts, np.empty(0, np.int64), np.empty(0))
+    return Counts(starts, np.concatenate(buckets), np.concatenate(counts).astype(np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class NgramWeights:
+    """A linear model over TF-IDF of hashed n-grams; ``idf`` and ``coefficients`` are [buckets].
+
+    TF is ``1 + ln(count)``, rows have unit Euclidean norm; an ``idf`` of 0 drops a bucket.
+    """
+
+    idf: NDArray[np.float32]
+    coefficients: NDArray[np.float32]
+    intercept: float
+
+    def __post_init__(self) -> None:
+        if self.idf.ndim != 1 or self.idf.shape != self.coefficients.shape:
+            raise ValueError(
+                "ngram weights: idf and coefficients must be vectors of one length, got "
+                f"{self.idf.shape} and {self.coefficients.shape}"
+            )
+
+    def predict(self, counts: Counts) -> NDArray[np.float64]:
+        """One number per row of ``counts``; the intercept for a row without known words."""
+        tfidf = (1.0 + np.log(counts.counts)) * self.idf[counts.buckets]
+        rows = np.repeat(np.arange(len(counts)), np.diff(counts.starts))
+        dot = np.bincount(rows, tfidf * self.coefficients[counts.buckets], len(counts))
+        norm = np.sqrt(np.bincount(rows, tfidf * tfidf, len(counts)))
+        scores: NDArray[np.float64] = dot / np.where(norm > 0.0, norm, 1.0) + self.intercept
+        return scores
+
+
+def document_frequency_weights(
+    counts: Counts, config: NgramConfig, least: int = 2
+) -> NDArray[np.float32]:
+    """Smoothed inverse document frequency ``ln((1 + n) / (1 + df)) + 1`` per bucket.
+
+    Buckets seen in fewer than ``least`` prompts get 0: they would be learnt by heart.
+    """
+    seen = np.bincount(counts.buckets, minlength=config.buckets)
+    idf = np.log((1.0 + len(counts)) / (1.0 + seen)) + 1.0
+    idf[seen < least] = 0.0
+    return np.asarray(idf, dtype=np.float32)

@@ -1,0 +1,33 @@
+"""What MLflow's generic loader calls, so that ``mlflow models serve`` works. No mlflow import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ranker import artifact
+from ranker.types import Ranker
+
+
+class PyFunc:
+    """``predict`` over a table with a column ``prompt``."""
+
+    def __init__(self, ranker: Ranker) -> None:
+        self.ranker = ranker
+
+    def predict(self, table: Any, params: dict[str, Any] | None = None) -> Any:
+        """A table with ``score`` and the quantiles ``p05`` to ``p99``, one row per prompt."""
+        import pandas as pd
+
+        found = self.ranker.forecast([str(prompt) for prompt in table["prompt"]])
+        return pd.DataFrame(
+            [
+                {"score": f.score}
+                | {f"p{round(p * 100):02d}": q for p, q in zip(f.levels, f.quantiles, strict=True)}
+                for f in found
+            ]
+        )
+
+
+def _load_pyfunc(path: str) -> PyFunc:
+    return PyFunc(artifact.load(Path(path)))
