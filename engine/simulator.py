@@ -71,7 +71,7 @@ class _Run:
         if not requests:
             raise ValueError("requests must not be empty")
         self._lengths = {request.id: _length(request, config) for request in requests}
-        self._future = sorted(requests, key=lambda request: request.arrival, reverse=True)
+        self._future = sorted(requests, key=lambda request: request.arrival)[::-1]  # next is last
         self._scheduler = Scheduler(config, policy)
         self._slots = config.max_num_seqs
         self._cost = cost
@@ -90,8 +90,8 @@ class _Run:
             if not scheduler.has_work:
                 self._now = self._future[-1].arrival if self._future else self._now
                 continue
-            if self._skip:
-                self._skip_ahead()
+            if self._skip and self._skip_ahead():
+                continue  # whoever came meanwhile is to be seen by the step that follows
             plan = scheduler.schedule(self._now)
             self._peak = max(self._peak, scheduler.num_waiting)
             self._advance(1, self._seconds(plan))
@@ -161,11 +161,11 @@ class _Run:
                 )
             )
 
-    def _skip_ahead(self) -> None:
+    def _skip_ahead(self) -> bool:
         """Skip to the step in which somebody ends, or that the next arrival could join."""
         running = self._scheduler.running
         if not running:
-            return
+            return False
         left = min(self._lengths[request.id] - request.output_tokens for request in running)
         batch = len(running)
         context = sum(request.computed_tokens + 1 for request in running)
@@ -177,9 +177,11 @@ class _Run:
             room = self._future[-1].arrival - self._now
             steps = min(steps, math.floor(room / (first + growth * max(0, steps))))
         steps = self._scheduler.quiet_steps(steps)
-        if steps > 0:
-            self._scheduler.skip(steps)
-            self._advance(steps, steps * first + growth * steps * (steps - 1) / 2)
+        if steps < 1:
+            return False
+        self._scheduler.skip(steps)
+        self._advance(steps, steps * first + growth * steps * (steps - 1) / 2)
+        return True
 
 
 def _length(request: Request, config: SchedulerConfig) -> int:

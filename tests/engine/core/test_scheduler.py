@@ -109,7 +109,7 @@ def test_preempts_the_last_in_order_and_it_keeps_its_place():
         scheduler.add(Request(name, float(ord(name)), 8))
     ended, plans = drive(scheduler, {"a": 8, "b": 8, "c": 8})
     assert ended == ["a", "b", "c"], "c arrived last and must not overtake the preempted b"
-    assert [plan.preempted for plan in plans if plan.preempted] == [("b",)]
+    assert [plan.preempted for plan in plans if plan.preempted] == [("b",), ("c",)]
     for plan in plans:
         assert not set(plan.preempted) & {step.request_id for step in plan.steps}
         if plan.preempted:
