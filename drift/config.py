@@ -39,10 +39,10 @@ class MonitorConfig:
     ``reference_first``: outcomes from which a reference is learned when none is given, learned
     again at each doubling up to ``reference_most`` while all is well. ``warn_arl`` and
     ``degraded_arl``: mean outcomes between false alarms of the chart. ``least``: outcomes below
-    which tau-b alone decides nothing; ``fcfs_least``: the same for ``fcfs``. ``useful_tau``: below it, with confidence, forecasts aren't
-    worth scheduling by. ``recover``: share of the reference tau-b that the window must regain
-    before ``degraded`` ends. ``fcfs_recover``: the same for ``fcfs``. ``streams``: most streams
-    watched at once. ``history``: looks kept for the report.
+    which tau-b alone decides nothing; ``fcfs_least``: the same for ``fcfs``. ``useful_tau``: below
+    it, with confidence, forecasts aren't worth scheduling by. ``recover``: share of the reference
+    tau-b that the window must regain before ``degraded`` ends. ``fcfs_recover``: the same for
+    ``fcfs``. ``streams``: most streams watched at once. ``history``: looks kept for the report.
     """
 
     window: int = 500

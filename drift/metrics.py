@@ -8,8 +8,10 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from drift.key import Key
 from drift.monitor import Snapshot
 from drift.states import State
+from engine.efficiency import Efficiency
 
 _LABELS = ("served_model", "ranker", "version")
 
@@ -20,6 +22,8 @@ class Watched(Protocol):
     def snapshots(self) -> Sequence[Snapshot]: ...
 
     def counts(self) -> Mapping[tuple[str, bool, str], int]: ...
+
+    def efficiencies(self) -> Mapping[Key, Efficiency]: ...
 
 
 class DriftCollector(Collector):
@@ -57,7 +61,17 @@ class DriftCollector(Collector):
         )
         for (model, scored, reason), count in sorted(self._watched.counts().items()):
             outcomes.add_metric((model, str(scored).lower(), reason), count)
+        worth = GaugeMetricFamily(
+            "shortfirst_drift_sjf_efficiency_ratio",
+            "Share of an oracle's gain over FCFS that the forecasts gain, window replayed.",
+            labels=(*_LABELS, "mean"),
+        )
+        for key, found in self._watched.efficiencies().items():
+            for mean, share in (("e2el", found.e2el), ("per_token", found.per_token)):
+                if share == share:
+                    worth.add_metric((key.served_model, key.ranker, key.version, mean), share)
         yield state
+        yield worth
         yield from gauges.values()
         yield outcomes
 

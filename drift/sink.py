@@ -9,12 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from drift.config import MonitorConfig
+from drift.efficiency import ReplayConfig, efficiency
 from drift.events import Event, EventLog
 from drift.key import Key
 from drift.monitor import Monitor, Snapshot
 from drift.outcomes import OutcomeStore
 from drift.reference import load_references, save_references
 from drift.stream import Point
+from engine.efficiency import Efficiency
 from ranker.types import Outcome
 
 log = logging.getLogger(__name__)
@@ -24,7 +26,8 @@ class MonitoredStore:
     """An outcome sink that is watched. Safe for several threads.
 
     ``clock`` gives Unix seconds, for the log alone. A duplicate is not weighed twice. Trouble with
-    the monitor or the event log never fails a report: what is on disk is acknowledged.
+    the monitor or the event log never fails a report: what is on disk is acknowledged. The window
+    of a stream is replayed for its SJF efficiency every ``replay_every`` outcomes.
     """
 
     def __init__(
@@ -34,7 +37,11 @@ class MonitoredStore:
         events: EventLog,
         clock: Callable[[], float],
         on_event: Callable[[Event], None] | None = None,
+        replay: ReplayConfig | None = None,
+        replay_every: int = 250,
     ) -> None:
+        if replay_every < 1:
+            raise ValueError(f"replay_every must be >= 1, got {replay_every}")
         self._store = store
         self._monitor = monitor
         self._events = events
@@ -42,6 +49,9 @@ class MonitoredStore:
         self._on_event = on_event
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, bool, str], int] = {}
+        self._replay = replay
+        self._replay_every = replay_every
+        self._replayed: dict[str, tuple[int, Key, Efficiency | None]] = {}
 
     @classmethod
     def open(
@@ -74,6 +84,8 @@ class MonitoredStore:
             for outcome in new:
                 self._count(outcome)
                 self._guarded(partial(self._monitor.update, outcome))
+            for model in {outcome.served_model for outcome in new}:
+                self._value_order(model)
         return len(new), len(outcomes) - len(new)
 
     def flush(self) -> None:
@@ -94,6 +106,11 @@ class MonitoredStore:
         with self._lock:
             return dict(self._counts)
 
+    def efficiencies(self) -> dict[Key, Efficiency]:
+        """The last replay of each stream that its served model uses now."""
+        with self._lock:
+            return {key: e for _, key, e in self._replayed.values() if e is not None}
+
     def close(self) -> None:
         """Flush the monitor and close the store."""
         self.flush()
@@ -102,6 +119,24 @@ class MonitoredStore:
     def _count(self, outcome: Outcome) -> None:
         label = (outcome.served_model, outcome.forecast is not None, str(outcome.finish_reason))
         self._counts[label] = self._counts.get(label, 0) + 1
+
+    def _value_order(self, served_model: str) -> None:
+        """Replay the window when it has moved on far enough."""
+        snapshot = self._monitor.snapshot(served_model)
+        if snapshot is None:
+            return
+        before = self._replayed.get(served_model)
+        if before is not None and before[1] == snapshot.key:
+            if snapshot.outcomes - before[0] < self._replay_every:
+                return
+        elif snapshot.outcomes < self._replay_every:
+            return
+        try:
+            value = efficiency(self._monitor.recent(snapshot.key), self._replay)
+        except Exception:
+            log.exception("the replay for SJF efficiency failed; the outcomes are stored")
+            value = None
+        self._replayed[served_model] = (snapshot.outcomes, snapshot.key, value)
 
     def _guarded(self, weigh: Callable[[], list[Event]]) -> None:
         try:
@@ -123,14 +158,22 @@ def references_path(outcomes: Path) -> Path:
     return outcomes.with_name(outcomes.name + ".references.json")
 
 
-def recover(store: OutcomeStore, config: MonitorConfig | None = None, last: int = 5_000) -> Monitor:
-    """A monitor that has weighed the ``last`` stored outcomes again; their events are past.
+def recover(
+    store: OutcomeStore,
+    config: MonitorConfig | None = None,
+    last: int = 5_000,
+    on_event: Callable[[Event], None] | None = None,
+) -> Monitor:
+    """A monitor that has weighed the ``last`` stored outcomes again.
 
     With more stored than that, it measures against the references that were saved when they were
-    learned: the oldest of the last outcomes may already have drifted.
+    learned: the oldest of the last outcomes may already have drifted. ``on_event`` gets the events
+    of the replay; those that a running service had are in its log.
     """
     references = load_references(references_path(store.path)) if len(store) > last else {}
     monitor = Monitor(config, references)
     for outcome in store.by_report(last):
-        monitor.update(outcome)
+        for event in monitor.update(outcome):
+            if on_event is not None:
+                on_event(event)
     return monitor
