@@ -1,41 +1,13 @@
-"""What the front needs of an engine. ``engine.loop`` is one; tests bring smaller ones."""
+"""What the front needs of an engine. ``engine.backend`` is one; tests bring smaller ones."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from engine.events import Event
 from engine.sampling import SamplingParams
-from ranker.types import FinishReason, Forecast
-
-
-class Overloaded(Exception):
-    """As many requests wait as may wait."""
-
-
-class Dead(Exception):
-    """The engine stopped and takes no more requests."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """New tokens. ``text`` may be empty while a multi-byte character is incomplete."""
-
-    text: str = field(repr=False)
-    token_ids: tuple[int, ...] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The last event. ``queue_seconds``: from arrival to the first time it was scheduled."""
-
-    reason: FinishReason
-    prompt_tokens: int
-    output_tokens: int
-    scored: bool
-    queue_seconds: float
-    preemptions: int
+from ranker.types import Forecast
 
 
 class Backend(Protocol):
@@ -72,11 +44,11 @@ class Backend(Protocol):
         forecast: Forecast | None,
         tenant: str,
         arrival: float,
-    ) -> AsyncIterator[Tokens | Ended]:
+    ) -> AsyncIterator[Event]:
         """Queue a request; its events end with exactly one ``Ended``.
 
-        ``arrival`` is in seconds of ``time.monotonic``. Raises ``Overloaded``, ``Dead``, and
-        ``ValueError`` when the request can never run.
+        ``arrival`` is in seconds of ``time.monotonic``. Raises ``engine.events.Overloaded`` and
+        ``Dead``, and ``ValueError`` when the request can never run.
         """
         ...
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -40,8 +40,8 @@ class EngineStopped(RuntimeError):
 class EngineServerConfig:
     """Ports may be 0: any free one. ``rank`` is ``None`` when nothing ranks.
 
-    ``rank_model``: the served model under which the rank service knows this one, its own name when
-    empty.
+    ``rank_model``: the served model under which the rank service knows this one; empty means the
+    service's own.
     """
 
     host: str = "127.0.0.1"
@@ -81,12 +81,12 @@ async def run(
         ranks = None
         if config.rank is not None:
             ranks = await stack.enter_async_context(RankClient(config.rank, metrics.asked))
-        backend = start_backend(_reporter(ranks))
-        stack.callback(backend.close)
+        backend = start_backend(_reporter(ranks, config.rank_model))
+        # In a thread: it waits for the step at hand, and what it reports must get through.
+        stack.push_async_callback(asyncio.to_thread, backend.close)
         registry.register(Snapshot(backend.stats, backend.stats_help))
-        rank_model = config.rank_model or backend.model
         generator = Generator(
-            backend, ranks, metrics, GeneratorConfig(rank_model=rank_model), config.limits
+            backend, ranks, metrics, GeneratorConfig(rank_model=config.rank_model), config.limits
         )
         stack.callback(generator.close)
         await _serve(config, generator, registry, stop, stack, ready_file)
@@ -138,12 +138,14 @@ async def _until_asked(stop: StopSignal, generator: Generator) -> bool:
     return True
 
 
-def _reporter(ranks: RankClient | None) -> Callable[[Outcome], None]:
+def _reporter(ranks: RankClient | None, rank_model: str) -> Callable[[Outcome], None]:
     if ranks is None:
         return lambda outcome: None
     loop = asyncio.get_running_loop()
 
     def report(outcome: Outcome) -> None:
+        # Forecast and outcome must meet under one name.
+        outcome = replace(outcome, served_model=rank_model)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody can deliver it
             loop.call_soon_threadsafe(ranks.report, [outcome])
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import grpc
 
+from engine.events import Event, Tokens
 from ranker.types import FinishReason
-from serving.backend import Ended, Tokens
 from serving.errors import RequestError, invalid
 from serving.generation import ChatTurn, Generator, Job
 from serving.limits import Limits
@@ -85,7 +85,7 @@ def _renamed(error: RequestError) -> RequestError:
     return error
 
 
-def _response(request_id: str, event: Tokens | Ended) -> generate_pb2.GenerateResponse:
+def _response(request_id: str, event: Event) -> generate_pb2.GenerateResponse:
     if isinstance(event, Tokens):
         chunk = generate_pb2.Chunk(text=event.text, token_ids=event.token_ids)
         return generate_pb2.GenerateResponse(request_id=request_id, chunk=chunk)

@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from engine.events import Dead, Ended, Event, Overloaded
 from engine.sampling import SamplingParams
 from ranker.types import Forecast
-from serving.backend import Backend, Dead, Ended, Overloaded, Tokens
+from serving.backend import Backend
 from serving.errors import Kind, RequestError, invalid
 from serving.limits import Limits
 from serving.metrics import EngineMetrics
@@ -70,9 +71,9 @@ class Generation:
         self,
         job: Job,
         prompt_tokens: int,
-        events: AsyncIterator[Tokens | Ended],
+        events: AsyncIterator[Event],
         abort: Callable[[], None],
-        count: Callable[[Tokens | Ended], None],
+        count: Callable[[Event], None],
     ) -> None:
         self.request_id = job.request_id
         self.prompt_tokens = prompt_tokens
@@ -81,7 +82,7 @@ class Generation:
         self._count = count
         self._over = False
 
-    async def events(self) -> AsyncIterator[Tokens | Ended]:
+    async def events(self) -> AsyncIterator[Event]:
         """Tokens as they come, then exactly one ``Ended``."""
         try:
             async for event in self._events:
@@ -102,7 +103,8 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorConfig:
-    """``rank_model``: the served model under which the rank service knows this one."""
+    """``rank_model``: the served model under which the rank service knows this one; empty means
+    the service's own."""
 
     rank_model: str
     tokenizer_threads: int = 1
@@ -246,10 +248,10 @@ class Generator:
         self._running.discard(request_id)
         self._backend.abort(request_id)
 
-    def _counter(self, request_id: str, arrival: float) -> Callable[[Tokens | Ended], None]:
+    def _counter(self, request_id: str, arrival: float) -> Callable[[Event], None]:
         last: float | None = None
 
-        def count(event: Tokens | Ended) -> None:
+        def count(event: Event) -> None:
             nonlocal last
             now = self._clock()
             if isinstance(event, Ended):

@@ -119,7 +119,7 @@ class Fields:
         for name, value in self._value.items():
             if name in allowed or value is None:
                 continue
-            label = self.path(name[:64].encode("utf-8", "replace").decode("utf-8"))
+            label = self.path(name[:64].encode("utf-8", "replace").decode("utf-8") or '""')
             if name not in neutral:
                 raise invalid(label, "is not a field of this request")
             if not any(type(value) is type(n) and value == n for n in neutral[name]):

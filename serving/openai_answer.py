@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from engine.events import Ended
 from ranker.types import FinishReason
-from serving.backend import Ended
 
 
 class Answer(ABC):

@@ -15,9 +15,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from engine.events import Ended
 from ranker.types import FinishReason
 from serving import jsonbody, openai_schema
-from serving.backend import Ended
 from serving.drain import Gate
 from serving.errors import Kind, RequestError, http_headers, openai_body
 from serving.generation import Generation, Generator

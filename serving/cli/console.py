@@ -97,9 +97,8 @@ def print_table(
         table.add_column(Text(column), justify="right" if numbers else "left")
     for row in rows:
         table.add_row(*(Text(cell(value)) for value in row))
-    console = Console()
     # A pipe has no width; 80 columns would break the lines that somebody wants to grep.
-    console.print(table, width=None if console.is_terminal else max(console.width, 160))
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def show(

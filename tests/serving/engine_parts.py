@@ -11,9 +11,9 @@ import grpc
 import httpx
 from prometheus_client import CollectorRegistry
 
+from engine.events import Dead, Ended, Overloaded, Tokens
 from engine.sampling import SamplingParams
 from ranker.types import FinishReason, Forecast, Outcome
-from serving.backend import Dead, Ended, Overloaded, Tokens
 from serving.drain import Gate
 from serving.generate_service import GenerateService
 from serving.generation import Forecaster, Generator, GeneratorConfig

@@ -1,0 +1,133 @@
+"""``shortfirst engine``: serve a model, shortest predicted answers first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from engine.core.costs import CostModel
+
+
+def engine(
+    model: Annotated[
+        str,
+        typer.Option(
+            help="The bundled model, a folder with a Hugging Face causal LM, or an id on the hub."
+        ),
+    ] = "smollm2-135m-instruct",
+    served_model_name: Annotated[
+        str, typer.Option(help="What clients call the model. Default: its own name.")
+    ] = "",
+    policy: Annotated[str, typer.Option(help="boost, ranked or fcfs.")] = "boost",
+    boost: Annotated[
+        str, typer.Option(help="How much tail boost may lend to the mean: fast or safe.")
+    ] = "fast",
+    rank_target: Annotated[
+        str, typer.Option(help="host:port of a rank service. Default: none, all go unscored.")
+    ] = "",
+    rank_model: Annotated[
+        str,
+        typer.Option(
+            help="The served model under which the rank service knows this one. Default: the "
+            "service's own."
+        ),
+    ] = "",
+    rank_deadline_ms: Annotated[
+        float, typer.Option(help="How long a request waits for its forecast.")
+    ] = 50.0,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    grpc_port: Annotated[int, typer.Option(help="gRPC port; 0 picks a free one.")] = 50052,
+    http_port: Annotated[
+        int, typer.Option(help="Port of the OpenAI-compatible API and /metrics; 0: a free one.")
+    ] = 8000,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    threads: Annotated[
+        int, typer.Option(help="Threads of a step on a CPU; 0: all cores but one.")
+    ] = 0,
+    max_num_seqs: Annotated[int, typer.Option(help="Requests that run at once.")] = 16,
+    max_num_batched_tokens: Annotated[
+        int, typer.Option(help="Tokens of one step, prefill chunks and decodes together.")
+    ] = 512,
+    max_waiting: Annotated[
+        int, typer.Option(help="Requests that may wait; one more is refused with 429.")
+    ] = 10_000,
+    block_size: Annotated[int, typer.Option(help="Tokens per KV block.")] = 16,
+    kv_gib: Annotated[
+        float, typer.Option(help="KV cache in GiB; 0: 0.5 on a CPU, 60% of what a GPU has free.")
+    ] = 0.0,
+    cost: Annotated[
+        str,
+        typer.Option(
+            help="Seconds of a step as BASE,DECODE,PREFILL (per token). Default: measured at start."
+        ),
+    ] = "",
+    drain_seconds: Annotated[
+        float, typer.Option(help="How long a stop waits for streams under way.")
+    ] = 30.0,
+    ready_file: Annotated[
+        Path | None,
+        typer.Option(help="Written once the engine answers: {pid, grpc, http, metrics} as JSON."),
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Serve a model over gRPC and an OpenAI-compatible API."""
+    import asyncio
+
+    from prometheus_client import CollectorRegistry
+
+    from engine.core.policies import Setting
+    from serving import engine_setup, logs
+    from serving.cli.console import UserError
+    from serving.engine_server import EngineServerConfig, EngineStopped, run
+    from serving.paths import Home
+    from serving.rank_client import RankClientConfig
+
+    logs.configure(log_level)
+    if boost not in list(Setting):
+        raise ValueError(f"--boost must be fast or safe, got {boost!r}")
+    setup = engine_setup.EngineSetup(
+        model=model,
+        name=served_model_name,
+        policy=policy,
+        setting=Setting(boost),
+        device=device,
+        dtype=dtype,
+        threads=threads,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_waiting=max_waiting,
+        block_size=block_size,
+        kv_gib=kv_gib,
+        cost=_cost(cost),
+    )
+    config = EngineServerConfig(
+        host=host,
+        grpc_port=grpc_port,
+        http_port=http_port,
+        drain_s=drain_seconds,
+        rank=RankClientConfig(rank_target, rank_deadline_ms / 1000) if rank_target else None,
+        rank_model=rank_model,
+    )
+    start = engine_setup.starter(setup, engine_setup.load(setup, Home.resolve().cache))
+    try:
+        asyncio.run(run(config, start, CollectorRegistry(), ready_file=ready_file))
+    except EngineStopped as error:
+        raise UserError(str(error), status=1) from None
+
+
+def _cost(text: str) -> CostModel | None:
+    from engine.core.costs import CostModel
+
+    if not text:
+        return None
+    try:
+        base, decode, prefill = (float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(
+            f"--cost must be three numbers BASE,DECODE,PREFILL, got {text!r}"
+        ) from None
+    return CostModel(base, decode, prefill)
