@@ -137,6 +137,7 @@ class _Endpoint:
         try:
             request = Request(scope, receive)
             await self._openai.generate(request, watched, self._parse, self._kind)
+            return
         except (Disconnected, ClientDisconnect):
             return
         except RequestError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -16,6 +16,14 @@ from tests.serving.parts import SECRET
 
 TEXT = {"prompt": "one two"}
 CHAT = {"messages": [{"role": "user", "content": "one two"}]}
+
+
+@pytest.fixture(autouse=True)
+def quiet_server(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The HTTP server logs what escapes from our handlers; nothing may."""
+    yield
+    escaped = [r for when in ("setup", "call") for r in caplog.get_records(when)]
+    assert not [r.getMessage() for r in escaped if r.name.startswith("uvicorn") and r.levelno > 20]
 
 
 @pytest.fixture
