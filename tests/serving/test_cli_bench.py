@@ -1,0 +1,59 @@
+"""``shortfirst bench sim`` as a user runs it."""
+
+import json
+import random
+
+import pytest
+from typer.testing import CliRunner
+
+from serving.cli.bench import app
+
+
+@pytest.fixture
+def lengths(tmp_path):
+    rng = random.Random(1)
+    file = tmp_path / "longueurs été.csv"  # a space and an accent
+    rows = [f"{rng.randint(5, 60)},{int(rng.lognormvariate(4, 1)) + 1}\n" for _ in range(200)]
+    file.write_text("prompt_tokens,output_tokens\n" + "".join(rows))
+    return file
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["sim", *map(str, arguments)])
+
+
+def test_json_holds_the_numbers_and_what_they_rest_on(lengths):
+    result = run(
+        "--lengths", lengths, "--seeds", 2, "--requests", 60, "--slots", 4, "--json",
+        "--arrivals", "burst", "--policies", "boost-safe,sjf",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert [row["policy"] for row in report["policies"]] == ["fcfs", "boost-safe", "sjf"]
+    assert report["policies"][0]["mean_e2el"] == {"median": 1.0, "p10": 1.0, "p90": 1.0}
+    assert report["policies"][2]["mean_e2el"]["median"] < 0.95
+    assert report["scenario"]["requests"] == 60
+    assert report["cost_seconds"]["decode"] == pytest.approx(0.00204)
+
+
+def test_table_names_each_policy(lengths):
+    result = run("--lengths", lengths, "--seeds", 1, "--requests", 40)
+    assert result.exit_code == 0, result.output
+    for name in ("fcfs", "boost-safe", "boost-fast", "ranked", "sjf"):
+        assert name in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--arrivals", "tsunami", "--arrivals"),
+        ("--policies", "boost-fast,lifo", "lifo"),
+        ("--seeds", "0", "--seeds"),
+        ("--tau", "2", "tau"),
+        ("--slots", "0", "max_num_seqs"),
+    ],
+)
+def test_mistakes_are_named(lengths, option, value, message):
+    result = run("--lengths", lengths, option, value)
+    assert result.exit_code != 0
+    assert message in str(result.exception)
