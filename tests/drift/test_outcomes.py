@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from drift.chart import ChartConfig
+from drift.config import MonitorConfig
+from drift.events import EventLog, read_events
+from drift.metrics import DriftCollector
+from drift.monitor import Monitor
+from drift.outcomes import OutcomeStore
+from drift.sink import MonitoredStore, recover
+from drift.states import State
+from ranker.types import FinishReason
+
+CONFIG = MonitorConfig(chart=ChartConfig(streams=24, length=4096))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "où est le store" / "out comes.db"
+
+
+def test_what_was_stored_comes_back_equal_in_order_of_arrival(stream, path):
+    rows = stream(50, 0.3, 1, limit=150) + stream(10, 0.3, 2, start=50, scored=False)
+    rows[3] = dataclasses.replace(rows[3], tenant="t", lane="l", finish_reason=FinishReason.ABORT)
+    store = OutcomeStore(path)
+    assert store.store(rows[::-1]) == (60, 0)
+    assert list(store.by_arrival()) == rows
+    assert list(store.by_report()) == rows[::-1]
+    assert list(store.by_arrival("m", last=5)) == rows[-5:]
+    assert list(store.by_arrival("other")) == []
+    store.close()
+    assert list(OutcomeStore(path).by_arrival()) == rows
+
+
+def test_the_first_report_of_an_id_counts(stream, path):
+    first = stream(5, 0.3, 1)
+    store = OutcomeStore(path)
+    assert store.store(first[:3]) == (3, 0)
+    changed = [dataclasses.replace(o, output_tokens=1) for o in first]
+    assert store.insert(changed) == changed[3:]
+    assert store.store([first[0], first[0]]) == (0, 2)
+    assert list(store.by_arrival())[:3] == first[:3]
+    assert len(store) == 5
+
+
+def test_a_batch_is_stored_whole_or_not_at_all(stream, path):
+    store = OutcomeStore(path)
+    good = stream(3, 0.3, 1)
+    bad = dataclasses.replace(good[2], request_id="x", output_tokens=2**70)  # beyond SQLite
+    with pytest.raises(OverflowError):
+        store.store([good[0], bad])
+    assert len(store) == 0
+    assert store.store(good) == (3, 0)
+
+
+def test_what_was_acknowledged_outlives_a_killed_process(path):
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from drift.outcomes import OutcomeStore; from ranker.types import *\n"
+        "s = OutcomeStore(Path(sys.argv[1]))\n"
+        "s.store([Outcome(str(i), 'm', i, FinishReason.STOP, i, i + 1) for i in range(100)])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == -9
+    assert len(OutcomeStore(path)) == 100
+
+
+def test_several_threads_lose_and_double_nothing(stream, path):
+    rows = stream(400, 0.3, 1)
+    store = OutcomeStore(path)
+    totals: list[int] = []
+
+    def report(part):
+        totals.append(sum(store.store(part[i : i + 10])[0] for i in range(0, len(part), 10)))
+
+    threads = [
+        threading.Thread(target=report, args=(rows[k * 50 : k * 50 + 200],)) for k in range(5)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(totals) == len(store) == 400
+
+
+def test_other_files_are_refused_and_left_alone(tmp_path):
+    other = tmp_path / "notes.txt"
+    other.write_text("not a database, but long enough to be taken for one " * 40)
+    with pytest.raises(ValueError, match="not a store of outcomes"):
+        OutcomeStore(other)
+    assert other.read_text().startswith("not a database")
+    with pytest.raises(ValueError, match="nothing has been reported"):
+        OutcomeStore(tmp_path / "missing.db", create=False)
+    newer = tmp_path / "newer.db"
+    with sqlite3.connect(newer) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(ValueError, match="upgrade shortfirst"):
+        OutcomeStore(newer)
+
+
+def test_the_schema_has_no_place_for_prompts(path):
+    OutcomeStore(path).close()
+    with sqlite3.connect(path) as db:
+        columns = [row[1] for row in db.execute("PRAGMA table_info(outcomes)")]
+    assert not [c for c in columns if "text" in c or ("prompt" in c and c != "prompt_tokens")]
+
+
+@pytest.fixture
+def drifted(stream):
+    return stream(900, 0.36, 1) + stream(700, 0.0, 2, start=900)
+
+
+def _open(path, **changes):
+    return MonitoredStore.open(
+        path, path.parent / "events.jsonl", lambda: 7.0, changes.pop("config", CONFIG), **changes
+    )
+
+
+def test_reports_reach_disk_monitor_log_and_metrics(drifted, path):
+    told = []
+    sink = _open(path, on_event=told.append)
+    assert sink.store(drifted) == (1600, 0)
+    assert sink.store(drifted[:10]) == (0, 10)
+    (snapshot,) = sink.snapshots()
+    assert snapshot.state is State.FCFS
+    assert snapshot.outcomes == 1600  # a duplicate isn't weighed twice
+    logged = list(read_events(path.parent / "events.jsonl"))
+    assert logged == told
+    assert any(event.alert for event in logged)
+    lines = (path.parent / "events.jsonl").read_text().splitlines()
+    assert {json.loads(line)["logged"] for line in lines} == {7.0}
+    metrics = {
+        (s.name, s.labels.get("mean")): s.value
+        for family in DriftCollector(sink).collect()
+        for s in family.samples
+    }
+    assert metrics["shortfirst_drift_state", None] == 3.0
+    assert metrics["shortfirst_drift_outcomes_total", None] == 1600
+    assert metrics["shortfirst_drift_tau", None] == snapshot.cohort.tau.value
+    assert metrics["shortfirst_drift_sjf_efficiency_ratio", "e2el"] < 0.3
+    assert metrics["shortfirst_drift_last_arrival_timestamp_seconds", None] == drifted[-1].arrival
+    sink.close()
+
+
+def test_metrics_leave_out_what_is_not_known(stream, path):
+    sink = _open(path)
+    names = {s.name for f in DriftCollector(sink).collect() for s in f.samples}
+    assert names == set()
+    sink.store(stream(20, 0.3, 1, scored=False))
+    names = {s.name for f in DriftCollector(sink).collect() for s in f.samples}
+    assert "shortfirst_drift_unscored_ratio" in names
+    assert "shortfirst_drift_tau" not in names
+    assert "shortfirst_drift_reference_tau" not in names
+    sink.close()
+
+
+def test_a_restart_goes_on_where_it_was_and_logs_nothing_again(drifted, path):
+    sink = _open(path)
+    sink.store(drifted)
+    before = sink.snapshots()
+    sink.close()
+    log = (path.parent / "events.jsonl").read_text()
+    again = _open(path)
+    assert again.snapshots() == before
+    assert (path.parent / "events.jsonl").read_text() == log
+    again.close()
+
+
+def test_a_long_past_is_judged_by_the_saved_reference(drifted, path):
+    sink = _open(path)
+    sink.store(drifted)
+    sink.close()
+    store = OutcomeStore(path)
+    monitor = recover(store, CONFIG, last=600)  # all of them after the change
+    assert monitor.snapshot("m").state >= State.DEGRADED
+    assert monitor.snapshot("m").reference.tau.value > 0.25
+    store.close()
+
+
+def test_trouble_in_the_monitor_does_not_fail_a_report(stream, path, caplog):
+    class Broken(Monitor):
+        def update(self, outcome):
+            raise RuntimeError("broken")
+
+    store = OutcomeStore(path)
+    sink = MonitoredStore(store, Broken(), EventLog(path.parent / "e.jsonl"), lambda: 0.0)
+    assert sink.store(stream(3, 0.3, 1)) == (3, 0)
+    assert len(store) == 3
+    assert "the outcome is stored" in caplog.text
+
+
+def test_a_torn_last_line_is_passed_over_and_another_is_named(drifted, path):
+    sink = _open(path)
+    sink.store(drifted)
+    sink.close()
+    log = path.parent / "events.jsonl"
+    events = list(read_events(log))
+    log.write_text(log.read_text()[:-40])
+    assert list(read_events(log)) == events[:-1]
+    log.write_text("{}\n" + log.read_text())
+    with pytest.raises(ValueError, match="line 1"):
+        list(read_events(log))
+    assert list(read_events(path.parent / "none.jsonl")) == []
