@@ -101,8 +101,8 @@ def order(
         parts = (block.concordant, block.scores_differ, block.lengths_differ, block.known)
         sums += [float(part.sum(dtype=np.float64)) for part in parts]
         # accuracy: a pair with equal scores is half right, and adds nothing to the concordance
-    tau = _ratio(sums[0], sums[1], sums[2])
-    accuracy = 0.5 * (1.0 + sums[0] / sums[2]) if sums[2] else math.nan
+    tau = _ratio(float(sums[0]), float(sums[1]), float(sums[2]))
+    accuracy = 0.5 * (1.0 + float(sums[0] / sums[2])) if sums[2] else math.nan
     low, high = math.nan, math.nan
     if resamples and not math.isnan(tau):
         low, high = _interval(s, y, c, tau, seed, resamples, confidence, most_rows)

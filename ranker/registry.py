@@ -18,7 +18,6 @@ from pathlib import Path
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 import mlflow.artifacts
-import mlflow.data.pandas_dataset
 import mlflow.pyfunc
 import pandas as pd
 import yaml

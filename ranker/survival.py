@@ -23,12 +23,20 @@ def _curve(
     return y, c, np.asarray(np.cumprod(kept), dtype=np.float64)
 
 
+def survival_curve(
+    values: ArrayLike, censored: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values in ascending order, and the Kaplan-Meier share that lives on after each of them."""
+    y = np.asarray(values, dtype=np.float64)
+    y, _, survival = _curve(y, np.asarray(censored, dtype=np.bool_), np.ones(len(y)))
+    return y, survival
+
+
 def survival_at(values: ArrayLike, censored: ArrayLike, threshold: float) -> float:
     """Kaplan-Meier estimate of the share of values above ``threshold``; NaN without rows."""
-    y = np.asarray(values, dtype=np.float64)
+    y, survival = survival_curve(values, censored)
     if not len(y):
         return float("nan")
-    y, _, survival = _curve(y, np.asarray(censored, dtype=np.bool_), np.ones(len(y)))
     last = int(np.searchsorted(y, threshold, side="right")) - 1
     return 1.0 if last < 0 else float(survival[last])
 

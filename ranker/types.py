@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Protocol
 
 #: Levels at which a bundled ranker states its forecast. Denser at the top, where queues are lost.
@@ -83,7 +84,7 @@ class Forecast:
         edges = [0.0]
         edges += [(a + b) / 2 for a, b in zip(self.levels, self.levels[1:], strict=False)]
         edges.append(1.0)
-        masses = (b - a for a, b in zip(edges, edges[1:], strict=False))
+        masses = (b - a for a, b in pairwise(edges))
         return tuple(zip(masses, self.quantiles, strict=True))
 
     @property

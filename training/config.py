@@ -1,0 +1,113 @@
+"""How a ranker is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from ranker.calibration import CalibrationConfig
+from ranker.ngrams import NgramConfig
+from ranker.window import Window
+from training.lists import ListConfig
+
+OBJECTIVES = ("regression_l1", "lambdarank")
+
+
+@dataclass(frozen=True, slots=True)
+class TreeConfig:
+    """LightGBM. ``regression_l1`` learns shares of rank, robust to odd answers; ``lambdarank``
+    (Burges 2010) learns the order within lists. On ShareGPT the two end within noise of each
+    other; the first is faster."""
+
+    objective: str = "regression_l1"
+    rounds: int = 300
+    learning_rate: float = 0.03
+    leaves: int = 15
+    least_rows: int = 20
+    column_share: float = 0.6
+    row_share: float = 0.7
+    l2: float = 1.0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"trees.objective must be one of {', '.join(OBJECTIVES)}")
+        for name, least in (("rounds", 1), ("leaves", 2), ("least_rows", 1), ("threads", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"trees.{name} must be at least {least}")
+        for name in ("learning_rate", "column_share", "row_share"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise ValueError(f"trees.{name} must lie in (0, 1]")
+        if self.l2 < 0.0:
+            raise ValueError("trees.l2 must be at least 0")
+
+
+@dataclass(frozen=True, slots=True)
+class FitConfig:
+    """``ridge`` is the penalty of the linear stage, ``folds`` how its out-of-fold predictions
+    for the trees are made, ``seed`` the source of all chance.
+
+    ``auxiliary_weight`` is the weight of a row of another model's answers, where such rows are
+    given: what one chat model answers at length, another often does too.
+    """
+
+    ngrams: NgramConfig = field(default_factory=NgramConfig)
+    window: Window = field(default_factory=Window)
+    ridge: float = 0.5
+    folds: int = 5
+    trees: TreeConfig = field(default_factory=TreeConfig)
+    lists: ListConfig = field(default_factory=ListConfig)
+    calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
+    auxiliary_weight: float = 0.3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.ridge > 0.0:
+            raise ValueError(f"fit.ridge must be positive, got {self.ridge}")
+        if self.folds < 2:
+            raise ValueError(f"fit.folds must be at least 2, got {self.folds}")
+        if not 0.0 <= self.auxiliary_weight <= 1.0:
+            raise ValueError("fit.auxiliary_weight must lie between 0 and 1")
+        if self.seed < 0:
+            raise ValueError("fit.seed must be at least 0")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> FitConfig:
+        """From nested tables, as TOML gives them; an unknown key raises ``ValueError``."""
+        parts: dict[str, Any] = {
+            "ngrams": NgramConfig,
+            "window": Window,
+            "trees": TreeConfig,
+            "lists": ListConfig,
+            "calibration": CalibrationConfig,
+        }
+        found: dict[str, Any] = {}
+        for key, value in _known(cls, "fit", values).items():
+            part = parts.get(key)
+            if part is not None and not isinstance(value, Mapping):
+                raise ValueError(f"fit.{key} must be a table")
+            found[key] = value if part is None else part(**_known(part, key, value))
+        for name in ("bandwidths", "levels"):
+            table = values.get("calibration", {})
+            if name in table:
+                merged = {**table, name: tuple(table[name])}
+                found["calibration"] = CalibrationConfig(**merged)
+        return cls(**found)
+
+    def params(self) -> dict[str, object]:
+        """Flat, for a run record: ``trees.rounds`` and so on."""
+        flat: dict[str, object] = {}
+        for key, value in asdict(self).items():
+            if isinstance(value, dict):
+                flat |= {f"{key}.{name}": inner for name, inner in value.items()}
+            else:
+                flat[key] = value
+        return flat
+
+
+def _known(kind: Any, where: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    names = {f.name for f in fields(kind)}
+    if unknown := sorted(set(values) - names):
+        raise ValueError(f"{where}.{unknown[0]} is unknown; known are {', '.join(sorted(names))}")
+    return dict(values)

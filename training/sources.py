@@ -1,0 +1,175 @@
+"""Examples to train and judge a ranker on, and the tables they come from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranker.types import FinishReason
+from training.split import RESERVED, SPLITS, bucket, split_of
+
+#: Told about slow work: what is being done, how much of it is done, out of how much.
+Progress = Callable[[str, float, float], None]
+
+
+def silent(stage: str, done: float, total: float) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One prompt and the realised length of one answer by ``model``, in tokens of that model.
+
+    A ``finish_reason`` other than ``stop`` makes ``output_tokens`` a lower bound.
+    """
+
+    prompt: str
+    output_tokens: int
+    finish_reason: FinishReason
+    model: str
+    id: str
+    split: str
+    prompt_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if self.output_tokens < 0:
+            raise ValueError(f"example.output_tokens must be >= 0, got {self.output_tokens}")
+        if self.split not in SPLITS:
+            raise ValueError(f"example.split must be one of {', '.join(SPLITS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Examples with the name of where they come from and a digest of ids and numbers."""
+
+    name: str
+    source: str
+    examples: tuple[Example, ...]
+
+    def split(self, name: str) -> list[Example]:
+        """The examples of one split, in order."""
+        if name not in SPLITS:
+            raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {name!r}")
+        return [example for example in self.examples if example.split == name]
+
+    def digest(self, split: str) -> str:
+        """Changes when an id or a number of the split does; reveals no prompt."""
+        sha = hashlib.sha256()
+        for e in self.split(split):
+            sha.update(f"{e.id}\0{e.output_tokens}\0{e.finish_reason}\0{e.model}\n".encode())
+        return sha.hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Realised lengths as vectors: ``tokens`` [rows] and whether each is a lower bound."""
+
+    tokens: NDArray[np.float64]
+    censored: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, examples: Iterable[Example]) -> Lengths:
+        rows = list(examples)
+        return cls(
+            np.array([e.output_tokens for e in rows], dtype=np.float64),
+            np.array([e.finish_reason.censored for e in rows], dtype=np.bool_),
+        )
+
+
+def read_table(path: Path, served_model: str | None = None) -> Data:
+    """Examples of a Parquet, JSON-lines or CSV file, one model's.
+
+    Columns: ``prompt``, ``output_tokens``; optional ``finish_reason`` (``stop`` when absent),
+    ``model``, ``id`` and ``split``. Without ``split`` the prompt's hash decides by the rule of
+    :mod:`training.split`, so equal prompts are never on both sides. ``served_model`` picks the
+    rows of one model; it is needed when the file holds several. The file is streamed through
+    ``datasets``, which then makes no copy of the prompts in its cache. Raises ``ValueError`` naming
+    the column, and the row where there is one.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    rows = _stream(path)
+    examples = [e for i, row in enumerate(rows) if (e := _example(path, i, row, served_model))]
+    models = sorted({example.model for example in examples})
+    if len(models) > 1:
+        raise ValueError(
+            f"{path}: holds answers of {len(models)} models ({', '.join(models[:5])}); a ranker "
+            f"belongs to one, name it with --served-model"
+        )
+    if not examples:
+        raise ValueError(f"{path}: no rows" + (f" of model {served_model}" if served_model else ""))
+    return Data(name=path.stem, source=path.as_uri(), examples=tuple(examples))
+
+
+def _stream(path: Path) -> Iterable[Mapping[str, Any]]:
+    kinds = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
+    kind = kinds.get(path.suffix.lower())
+    if kind is None:
+        raise ValueError(f"{path}: must end in one of {', '.join(kinds)}")
+    from datasets import load_dataset
+
+    rows: Iterable[Mapping[str, Any]] = load_dataset(
+        kind, data_files=str(path), split="train", streaming=True
+    )
+    return rows
+
+
+def _example(
+    path: Path, number: int, row: Mapping[str, Any], served_model: str | None
+) -> Example | None:
+    where = f"{path}: row {number + 1}"
+    for column in ("prompt", "output_tokens"):
+        if row.get(column) is None:
+            raise ValueError(f"{where}: column {column} is missing or empty")
+    model = str(row.get("model") or served_model or "default")
+    if served_model is not None and model != served_model:
+        return None
+    prompt, tokens = row["prompt"], row["output_tokens"]
+    if not isinstance(prompt, str):
+        raise ValueError(f"{where}: prompt must be text, got {type(prompt).__name__}")
+    if isinstance(tokens, bool) or int(tokens) != tokens or tokens < 0:
+        raise ValueError(f"{where}: output_tokens must be a whole number of at least 0")
+    reason = str(row.get("finish_reason") or FinishReason.STOP)
+    if reason not in {str(known) for known in FinishReason}:
+        raise ValueError(f"{where}: finish_reason must be stop, length, abort or error")
+    split = row.get("split") or split_of(bucket(prompt))
+    if split == RESERVED:
+        return None
+    if split == "val":
+        split = "validation"
+    if split not in SPLITS:
+        raise ValueError(f"{where}: split must be one of {', '.join(SPLITS)}")
+    return Example(
+        prompt, int(tokens), FinishReason(reason), model, str(row.get("id") or number), str(split)
+    )
+
+
+def without_leaks(examples: Sequence[Example]) -> list[Example]:
+    """Drop training rows whose prompt is also held out, and validation rows that are in test.
+
+    Prompts are compared as :func:`training.split.bucket` reads them. A ranker that has seen a test
+    prompt would be praised for its memory.
+    """
+    seen: dict[str, set[str]] = {split: set() for split in SPLITS}
+    for e in examples:
+        seen[e.split].add(_plain(e.prompt))
+    kept = []
+    for e in examples:
+        plain = _plain(e.prompt)
+        if e.split == "train" and (plain in seen["test"] or plain in seen["validation"]):
+            continue
+        if e.split == "validation" and plain in seen["test"]:
+            continue
+        kept.append(e)
+    return kept
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).lower()

@@ -1,0 +1,37 @@
+"""Which rows train, which choose, which judge: decided by a hash, not by an accident of order."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+TRAIN, VALIDATION, TEST, RESERVED = "train", "validation", "test", "reserved"
+SPLITS = (TRAIN, VALIDATION, TEST)
+
+_CHUNK = re.compile(r"_\d+$")
+_BLANKS = re.compile(r"\s+")
+
+
+def bucket(text: str) -> int:
+    """One of 100 buckets of ``text``, in which case and runs of blanks make no difference."""
+    plain = _BLANKS.sub(" ", text).strip().lower()
+    return int(hashlib.sha1(plain.encode("utf-8", "surrogatepass")).hexdigest()[:8], 16) % 100
+
+
+def conversation_bucket(conversation_id: str) -> int:
+    """Bucket of a ShareGPT conversation; its parts ``x_0``, ``x_9`` share one."""
+    return bucket(_CHUNK.sub("", conversation_id))
+
+
+def split_of(number: int) -> str:
+    """Buckets 0-19 are reserved (neither trained on nor reported), 20-29 test, 30-39 validation.
+
+    Raises ``ValueError`` outside 0-99.
+    """
+    if not 0 <= number < 100:
+        raise ValueError(f"bucket must lie between 0 and 99, got {number}")
+    if number < 20:
+        return RESERVED
+    if number < 30:
+        return TEST
+    return VALIDATION if number < 40 else TRAIN
