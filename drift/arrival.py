@@ -9,6 +9,7 @@ disorder asks for: a stream that comes in order isn't held at all.
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import bisect_right, insort
 from collections import deque
 from dataclasses import dataclass
@@ -18,16 +19,23 @@ from ranker.types import Outcome
 
 @dataclass(frozen=True, slots=True)
 class HoldConfig:
-    """``most``: outcomes held at most. ``memory``: completions over which disorder is measured."""
+    """``most``: outcomes held at most. ``memory``: completions over which disorder is measured.
+
+    ``keep``: share of completions that the hold should bring back into order. The last percent are
+    the longest answers; waiting for them would double the hold and with it the delay of an alarm.
+    """
 
     most: int = 1024
     memory: int = 2048
+    keep: float = 0.99
 
     def __post_init__(self) -> None:
         if self.most < 0:
             raise ValueError(f"hold.most must be >= 0, got {self.most}")
         if self.memory < 1:
             raise ValueError(f"hold.memory must be >= 1, got {self.memory}")
+        if not 0.0 < self.keep <= 1.0:
+            raise ValueError(f"hold.keep must lie in (0, 1], got {self.keep}")
 
 
 class ArrivalOrder:
@@ -42,9 +50,9 @@ class ArrivalOrder:
         self._heap: list[tuple[float, int, Outcome]] = []
         self._count = 0
         self._released = float("-inf")
-        self._recent: deque[float] = deque()
-        self._sorted: list[float] = []
-        self._overtaken: deque[tuple[int, int]] = deque()  # (completion, overtakers), descending
+        self._recent: deque[tuple[float, int]] = deque()  # arrival, overtakers
+        self._arrivals: list[float] = []  # the same, each sorted
+        self._overtakers: list[int] = []
         self.late = 0
 
     @property
@@ -59,8 +67,8 @@ class ArrivalOrder:
             self.late += 1
         else:
             heapq.heappush(self._heap, (outcome.arrival, self._count, outcome))
-        hold = min(self._config.most, self._overtaken[0][1])
-        return self._release(hold)
+        place = math.ceil(self._config.keep * len(self._overtakers)) - 1
+        return self._release(min(self._config.most, self._overtakers[place]))
 
     def flush(self) -> list[Outcome]:
         """Everything held, in arrival order: at the end of a stream."""
@@ -75,14 +83,11 @@ class ArrivalOrder:
 
     def _measure(self, arrival: float) -> None:
         """How many recent completions arrived later than this one: those that overtook it."""
-        overtakers = len(self._sorted) - bisect_right(self._sorted, arrival)
-        while self._overtaken and self._overtaken[-1][1] <= overtakers:
-            self._overtaken.pop()
-        self._overtaken.append((self._count, overtakers))
-        while self._overtaken[0][0] <= self._count - self._config.memory:
-            self._overtaken.popleft()
-        insort(self._sorted, arrival)
-        self._recent.append(arrival)
+        overtakers = len(self._arrivals) - bisect_right(self._arrivals, arrival)
+        self._recent.append((arrival, overtakers))
+        insort(self._arrivals, arrival)
+        insort(self._overtakers, overtakers)
         if len(self._recent) > self._config.memory:
-            oldest = self._recent.popleft()
-            del self._sorted[bisect_right(self._sorted, oldest) - 1]
+            oldest, overtook = self._recent.popleft()
+            del self._arrivals[bisect_right(self._arrivals, oldest) - 1]
+            del self._overtakers[bisect_right(self._overtakers, overtook) - 1]

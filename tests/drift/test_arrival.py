@@ -52,7 +52,7 @@ def test_once_disorder_is_known_hardly_anything_is_late():
     for completion in completions[1000:]:
         order.push(completion)
         assert order.held <= 1024
-    assert order.late - before < 0.01 * 4000
+    assert order.late - before < 0.02 * 4000
 
 
 def test_the_hold_is_bounded():
@@ -62,7 +62,7 @@ def test_the_hold_is_bounded():
     assert order.held <= 10
 
 
-@pytest.mark.parametrize(("field", "value"), [("most", -1), ("memory", 0)])
+@pytest.mark.parametrize(("field", "value"), [("most", -1), ("memory", 0), ("keep", 0.0)])
 def test_settings_are_checked_by_name(field, value):
     with pytest.raises(ValueError, match=field):
         HoldConfig(**{field: value})
