@@ -14,15 +14,18 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-# Before the import: mlflow reads it then.
+# Before the import: mlflow reads them then. No reports to its makers, no bars on standard error.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 import mlflow.artifacts
 import mlflow.pyfunc
 import pandas as pd
 import yaml
 from mlflow import MlflowClient
-from mlflow.entities import DatasetInput, InputTag, LoggedModelStatus, Metric, Param, RunTag
+from mlflow.data.code_dataset_source import CodeDatasetSource
+from mlflow.data.pandas_dataset import from_pandas
+from mlflow.entities import DatasetInput, InputTag, LoggedModelStatus, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.models import infer_signature
 
@@ -140,8 +143,10 @@ class Registry:
             model_id = self._client.get_run(run_id).data.tags.get("shortfirst.model_id")
             if model_id is None:
                 raise RegistryError(f"run {run_id}: holds no ranker")
+            # The folder, not models:/<id>: that one mlflow looks up at its global address.
+            folder = self._client.get_logged_model(model_id).artifact_location
             made = self._client.create_model_version(
-                name, f"models:/{model_id}", run_id=run_id, model_id=model_id, tags=dict(tags or {})
+                name, folder, run_id=run_id, model_id=model_id, tags=dict(tags or {})
             )
         return str(made.version)
 
@@ -188,14 +193,19 @@ class Registry:
 
     def metrics(self, name: str, version: str) -> dict[str, float]:
         """Metrics of the run that made a version."""
+        return dict(self._run_of(name, version).data.metrics)
+
+    def run_tags(self, name: str, version: str) -> dict[str, str]:
+        """Tags of the run that made a version."""
+        return dict(self._run_of(name, version).data.tags)
+
+    def _run_of(self, name: str, version: str) -> Run:
         with quiet():
             try:
                 found = self._client.get_model_version(name, version)
+                return self._client.get_run(found.run_id or "")
             except MlflowException as error:
                 raise RegistryError(f"{name} version {version}: {error.message}") from None
-            if found.run_id is None:
-                raise RegistryError(f"{name} version {version}: no run made it")
-            return dict(self._client.get_run(found.run_id).data.metrics)
 
     # -- loading ------------------------------------------------------------------------------
 
@@ -232,10 +242,10 @@ class Registry:
 
 
 def _dataset(part: DatasetRecord) -> DatasetInput:
-    table = pd.DataFrame(dict(part.columns))
-    made = mlflow.data.pandas_dataset.from_pandas(
-        table, source=part.source, name=part.name, digest=part.digest
-    )
+    # Floats: mlflow warns about integers, which cannot be missing.
+    source = CodeDatasetSource(tags={"source": part.source})
+    table = pd.DataFrame(dict(part.columns), dtype=float)
+    made = from_pandas(table, source=source, name=part.name, digest=part.digest)
     return DatasetInput(
         dataset=made._to_mlflow_entity(), tags=[InputTag("mlflow.data.context", part.context)]
     )

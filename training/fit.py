@@ -158,7 +158,8 @@ def _trees(
         "force_row_wise": True,
         "verbose": -1,
     }
-    order, extra = np.arange(len(shares)), {}
+    order = np.arange(len(shares))
+    extra: dict[str, Any] = {}
     label: NDArray[Any] = shares
     if c.objective == "lambdarank":
         lists = make_lists(shares, config.lists, np.random.default_rng(config.seed))

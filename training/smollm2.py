@@ -68,7 +68,9 @@ def load(sharegpt: ShareGpt, setting: Setting = CALM) -> Data:
         )
         for row in found
     )
-    return Data(name=f"{SERVED_MODEL}-{setting}", source=f"training/data/{LENGTHS}", examples=examples)
+    return Data(
+        name=f"{SERVED_MODEL}-{setting}", source=f"training/data/{LENGTHS}", examples=examples
+    )
 
 
 def ceiling(data: Data) -> list[tuple[Example, Example]]:

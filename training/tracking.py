@@ -1,0 +1,65 @@
+"""What of a training run goes into its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ranker.records import DatasetRecord, RunRecord
+from training.config import FitConfig
+from training.evaluate import Flatness, Row
+from training.fit import TrainedRanker
+from training.sources import Data
+
+EXPERIMENT = "shortfirst"
+_CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
+
+
+def record(
+    name: str,
+    served_model: str,
+    data: Data,
+    auxiliary: Sequence[Data],
+    config: FitConfig,
+    trained: TrainedRanker,
+    tables: Mapping[str, Sequence[Row]],
+    flat: Flatness,
+    tags: Mapping[str, str],
+) -> RunRecord:
+    """The run as plain values. ``tables`` holds evaluation rows by split name.
+
+    Of the data only ids' digests and numbers are kept: no prompts.
+    """
+    metrics: dict[str, float] = {}
+    for split, rows in tables.items():
+        for row in rows:
+            prefix = split if row.ranker == name else f"{split}.{row.ranker}"
+            metrics |= row.metrics(prefix)
+    metrics["test.forecast_spread"] = flat.share
+    bandwidth = trained.ranker.calibration.bandwidth
+    return RunRecord(
+        experiment=EXPERIMENT,
+        name=f"{name} on {data.name}",
+        params=config.params() | {"served_model": served_model, "calibrated.bandwidth": bandwidth},
+        metrics=metrics,
+        curves={"training.loss": trained.curve},
+        tags={"served_model": served_model, "validation_digest": data.digest("validation"), **tags},
+        datasets=(
+            *(_dataset(data, split, context) for split, context in _CONTEXTS.items()),
+            *(_dataset(extra, "train", "auxiliary") for extra in auxiliary),
+        ),
+    )
+
+
+def _dataset(data: Data, split: str, context: str) -> DatasetRecord:
+    rows = data.split(split)
+    return DatasetRecord(
+        name=f"{data.name}-{split}",
+        context=context,
+        source=data.source,
+        digest=data.digest(split),
+        columns={
+            "prompt_characters": [len(e.prompt) for e in rows],
+            "output_tokens": [e.output_tokens for e in rows],
+            "censored": [int(e.finish_reason.censored) for e in rows],
+        },
+    )
