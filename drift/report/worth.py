@@ -40,7 +40,14 @@ def figure(rows: Sequence[EfficiencyRow]) -> Json:
         "data": data,
         "layout": layout(
             xaxis=axis("SJF efficiency", range=[low, 1.08]),
-            yaxis=axis("", type="category", showline=False, ticks="", gridcolor="@grid"),
+            yaxis=axis(
+                "",
+                type="category",
+                showline=False,
+                ticks="",
+                gridcolor="@grid",
+                range=[-0.6, len(rows) - 0.4],
+            ),
             shapes=shapes,
             annotations=notes,
             margin={"l": 20, "r": 14, "t": 26, "b": 46},
