@@ -9,12 +9,11 @@ import grpc
 from engine.events import Event, Tokens
 from ranker.types import FinishReason
 from serving.errors import RequestError, invalid
-from serving.generation import ChatTurn, Generator, Job
+from serving.generation import Generator
+from serving.job import ChatTurn, Job
 from serving.limits import Limits
 from serving.sampling import FIELDS, make_sampling
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
-
-SERVICE = "shortfirst.generate.v1.GenerateService"
 
 _REASONS = {
     FinishReason.STOP: generate_pb2.FINISH_REASON_STOP,

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from engine.events import Dead, Ended, Event, Overloaded
@@ -15,47 +15,9 @@ from engine.sampling import SamplingParams
 from ranker.types import Forecast
 from serving.backend import Backend
 from serving.errors import Kind, RequestError, invalid
+from serving.job import Job
 from serving.limits import Limits
 from serving.metrics import EngineMetrics
-
-
-@dataclass(frozen=True, slots=True)
-class ChatTurn:
-    """One turn of a conversation; ``role`` is system, user or assistant."""
-
-    role: str
-    content: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What to generate: a text to continue (``prompt``) or, when that is ``None``, a conversation.
-
-    An empty ``model`` means the one that is served, an empty ``request_id`` a new one.
-    """
-
-    model: str
-    prompt: str | None = field(repr=False)
-    turns: tuple[ChatTurn, ...]
-    sampling: SamplingParams
-    request_id: str = ""
-    tenant: str = ""
-
-    @property
-    def input_field(self) -> str:
-        return "messages" if self.prompt is None else "prompt"
-
-    @property
-    def ranked_text(self) -> str:
-        """What the ranker is asked about: the prompt, or what the user said last.
-
-        Rankers are trained on what people typed, so a template's frame and a system prompt that
-        all requests share would only be noise.
-        """
-        if self.prompt is not None:
-            return self.prompt
-        said = [turn.content for turn in self.turns if turn.role == "user"]
-        return said[-1] if said else self.turns[-1].content
 
 
 class Forecaster(Protocol):

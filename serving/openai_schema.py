@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.sampling import SamplingParams
 from serving.errors import invalid
-from serving.generation import ChatTurn, Job
+from serving.job import ChatTurn, Job
 from serving.jsonbody import Fields, check_text, kind
 from serving.limits import Limits
 from serving.sampling import FIELDS, make_sampling

@@ -22,8 +22,6 @@ from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
 
 log = logging.getLogger(__name__)
 
-SERVICE = "shortfirst.rank.v1.RankService"
-
 
 class OutcomeSink(Protocol):
     """Where realised lengths go. Called from one thread that is not the event loop's."""

@@ -38,9 +38,6 @@ class Rankers:
         if self.default not in self._current:
             raise ValueError(f"default: no ranker serves {self.default!r}")
 
-    def __iter__(self) -> object:
-        return iter(tuple(self._current.items()))
-
     def of(self, served_model: str) -> Ranker:
         """Raises NOT_FOUND, naming the models that are served."""
         ranker = self._current.get(served_model or self.default)

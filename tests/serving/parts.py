@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import grpc
+import pytest
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
 
 from ranker.types import Forecast, Outcome
 from serving.batcher import Batcher, BatcherConfig
@@ -120,3 +123,20 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+async def refused(call: object) -> grpc.aio.AioRpcError:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call  # type: ignore[misc]
+    assert SECRET not in (caught.value.details() or "")
+    return caught.value
+
+
+def fields(error: grpc.aio.AioRpcError) -> list[str]:
+    status = rpc_status.from_call(error)
+    names = []
+    for detail in status.details if status else ():
+        bad = error_details_pb2.BadRequest()
+        if detail.Unpack(bad):
+            names += [v.field for v in bad.field_violations]
+    return names

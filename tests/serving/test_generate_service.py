@@ -11,7 +11,7 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from serving.breaker import BreakerConfig
-from serving.generation import ChatTurn, Job
+from serving.job import ChatTurn, Job
 from serving.rank_client import RankClient, RankClientConfig
 from serving.sampling import make_sampling
 from shortfirst.generate.v1 import generate_pb2
