@@ -57,8 +57,8 @@ def promote(
 
     When both versions were validated on the same rows, a version whose tau interval lies wholly
     below the tau of the one that serves is refused (:class:`GateError`) unless ``force``. Rolling
-    back is promoting an older version. Raises ``ValueError`` for an unknown version or a reserved
-    alias.
+    back is promoting an older version; promoting the one that serves changes nothing. Raises
+    ``ValueError`` for an unknown version or a reserved alias.
     """
     if not _ALIAS.fullmatch(alias) or re.fullmatch(r"(?i)latest|v\d+", alias):
         raise ValueError(f"alias: {alias!r} is not usable; take letters, digits, - and _")
@@ -66,11 +66,13 @@ def promote(
     if version not in there:
         raise ValueError(f"version: {name} has no version {version}; it has {_list(there)}")
     previous = registry.resolve(name, alias)
+    at = now.astimezone(UTC).isoformat(timespec="seconds")
+    if previous == version:
+        return Promotion(name, alias, version, previous, by, at, "already there")
     gate = "forced" if force else _gate(registry, name, version, previous)
-    at = now.astimezone(UTC)
-    done = Promotion(name, alias, version, previous, by, at.isoformat(timespec="seconds"), gate)
+    done = Promotion(name, alias, version, previous, by, at, gate)
     # History first: a move that nobody recorded is worse than a record of one that failed.
-    key = f"{_PREFIX}{at:%Y%m%dT%H%M%S.%fZ}"
+    key = f"{_PREFIX}{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}"
     registry.set_tag(name, key, json.dumps(asdict(done)))
     registry.set_alias(name, alias, version)
     return done
@@ -82,7 +84,7 @@ def history(tags: Mapping[str, str]) -> list[Promotion]:
 
 
 def _gate(registry: Registered, name: str, version: str, previous: str | None) -> str:
-    if previous is None or previous == version:
+    if previous is None:
         return "nothing to compare with"
     new_tags, old_tags = (registry.run_tags(name, v) for v in (version, previous))
     digest = new_tags.get("validation_digest")

@@ -134,7 +134,10 @@ def _example(
     prompt, tokens = row["prompt"], row["output_tokens"]
     if not isinstance(prompt, str):
         raise ValueError(f"{where}: prompt must be text, got {type(prompt).__name__}")
-    if isinstance(tokens, bool) or int(tokens) != tokens or tokens < 0:
+    # Parquet may hold whole numbers as floats; NaN and infinities are not whole.
+    if isinstance(tokens, float) and tokens.is_integer():
+        tokens = int(tokens)
+    if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
         raise ValueError(f"{where}: output_tokens must be a whole number of at least 0")
     reason = str(row.get("finish_reason") or FinishReason.STOP)
     if reason not in {str(known) for known in FinishReason}:
@@ -147,7 +150,7 @@ def _example(
     if split not in SPLITS:
         raise ValueError(f"{where}: split must be one of {', '.join(SPLITS)}")
     return Example(
-        prompt, int(tokens), FinishReason(reason), model, str(row.get("id") or number), str(split)
+        prompt, tokens, FinishReason(reason), model, str(row.get("id") or number), str(split)
     )
 
 

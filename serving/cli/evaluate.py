@@ -1,0 +1,66 @@
+"""``shortfirst evaluate``: how good an order is, on held-out rows or on other traffic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def evaluate(
+    ranker: Annotated[
+        str, typer.Argument(help="models:/name@alias, models:/name/3 or a folder.")
+    ] = "models:/length-ranker@champion",
+    data: Annotated[
+        Path | None, typer.Option(help="Parquet, JSONL or CSV instead of the bundled data.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="test or validation.")] = "test",
+    traffic: Annotated[
+        str, typer.Option(help="A slice of other traffic in held-out buckets, or all.")
+    ] = "",
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="tokenizer.json that counts the bundled data's tokens.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the bootstrap.", min=0)] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Kendall tau-b with interval, pair accuracy and coverage of a ranker, beside baselines."""
+    from ranker.registry import Registry
+    from serving.cli import console, tables
+    from serving.paths import Home
+    from training import evaluate as judge
+    from training import pipeline
+    from training.bundled import corpus
+    from training.sources import Example, read_table
+    from training.traffic import SLICES, shifted
+
+    if split not in ("test", "validation"):
+        raise ValueError("--split must be test or validation: training rows judge nothing")
+    if data is not None and traffic:
+        raise ValueError("--traffic: slices are of the bundled data; leave --data away")
+    home = Home.resolve()
+    loaded = Registry(home.mlflow_uri, home.artifacts).load(ranker)
+    sets: dict[str, list[Example]] = {}
+    with tables.stages() as progress:
+        if data is not None:
+            sets[split] = read_table(data, loaded.served_model).split(split)
+        else:
+            bundled = corpus(home.cache, tokenizer, progress)
+            if traffic:
+                names = tuple(SLICES) if traffic == "all" else (traffic,)
+                sets |= {name: shifted(bundled, name) for name in names}
+            else:
+                sets[split] = pipeline.job(bundled, loaded.served_model).data.split(split)
+    rows = [
+        (name, *cells)
+        for name, examples in sets.items()
+        for cells in tables.rows(
+            judge.evaluate({f"{loaded.name}/{loaded.version}": loaded}, examples, seed=seed)
+        )
+    ]
+    console.show(("traffic", *tables.COLUMNS), rows, as_json=json)
+    if not json and not traffic:
+        (examples,) = sets.values()
+        flat = judge.flatness(loaded.forecast([e.prompt for e in examples]), examples)
+        console.note(f"Forecasts: {flat}.")

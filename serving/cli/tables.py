@@ -1,0 +1,71 @@
+"""What the training commands share: evaluation rows as table cells, stages as progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from serving.cli import console
+
+if TYPE_CHECKING:
+    from training.config import FitConfig
+    from training.evaluate import Row
+    from training.sources import Progress
+
+COLUMNS = (
+    "ranker",
+    "rows",
+    "censored",
+    "tau_b",
+    "tau_low",
+    "tau_high",
+    "pair_accuracy",
+    "p50_coverage",
+    "p90_coverage",
+)
+
+
+def rows(table: Sequence[Row]) -> list[tuple[object, ...]]:
+    """Cells in the order of :data:`COLUMNS`."""
+    return [
+        (r.ranker, r.rows, r.censored, r.tau, r.low, r.high, r.accuracy, r.p50, r.p90)
+        for r in table
+    ]
+
+
+@contextmanager
+def stages() -> Iterator[Progress]:
+    """Progress of stage after stage, each with its own bar or plain line."""
+    with ExitStack() as stack:
+        current: list[tuple[str, console.Bar, ExitStack]] = []
+
+        def progress(stage: str, done: float, total: float) -> None:
+            if not current or current[0][0] != stage:
+                for _, _, last in current:
+                    last.close()
+                inner = stack.enter_context(ExitStack())
+                bar = inner.enter_context(console.progress(stage, total))
+                current[:] = [(stage, bar, inner)]
+            current[0][1].update(done)
+
+        yield progress
+
+
+def fit_config(path: Path | None) -> FitConfig:
+    """Settings of a TOML file, or the defaults. Raises ``ValueError`` naming the key."""
+    import tomllib
+
+    from training.config import FitConfig
+
+    if path is None:
+        return FitConfig()
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: not TOML: {error}") from None
+    try:
+        return FitConfig.from_dict(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kendalltau
+
+from ranker.metrics import coverage, order
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=2, max_size=40))
+def test_tau_is_scipys_with_ties(rows):
+    scores, tokens = zip(*rows, strict=True)
+    expected = kendalltau(scores, tokens).statistic
+    found = order(scores, tokens, resamples=0)
+    if math.isnan(expected):
+        assert math.isnan(found.tau)
+    else:
+        assert found.tau == pytest.approx(expected)
+    assert found.pairs == len(rows) * (len(rows) - 1) // 2
+
+
+def test_blocks_do_not_change_the_number():
+    rng = np.random.default_rng(0)
+    s, y = rng.normal(size=2500), rng.integers(0, 300, 2500)
+    assert order(s, y, resamples=0).tau == pytest.approx(kendalltau(s, y).statistic)
+
+
+def test_pairs_that_nobody_can_order_are_left_out():
+    # Known: 0<1, 0<2, 0<3, 1<2 (cut off at 20, when 1 had ended at 10), 1<3. Not known: 2 and 3.
+    found = order([1, 2, 3, 4], [5, 10, 20, 20], [False, False, True, True], resamples=0)
+    assert found.pairs == 5
+    assert found.tau == pytest.approx(1.0)
+    # A bound below the other's length decides nothing.
+    assert order([1, 2], [5, 10], [True, False], resamples=0).pairs == 0
+    # Cut off exactly where the other ended: the longer one.
+    assert order([1, 2], [10, 10], [False, True], resamples=0).tau == pytest.approx(1.0)
+
+
+def test_accuracy_counts_equal_scores_as_half():
+    assert order([1, 1, 2], [1, 2, 3], resamples=0).accuracy == pytest.approx(2.5 / 3)
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(3)
+    rho = 0.5
+    truth = 2 / math.pi * math.asin(rho)
+    hits = 0
+    for seed in range(120):
+        s = rng.normal(size=150)
+        y = rho * s + math.sqrt(1 - rho * rho) * rng.normal(size=150)
+        found = order(s, y, seed=seed, resamples=200)
+        hits += found.low <= truth <= found.high
+    assert 104 <= hits <= 120  # 95% of 120 is 114, four standard errors below it 104
+
+
+def test_the_interval_is_reproducible_and_a_part_of_the_rows_keeps_its_width():
+    rng = np.random.default_rng(4)
+    s = rng.normal(size=2000)
+    y = s + 2 * rng.normal(size=2000)
+    whole, again = order(s, y, seed=5), order(s, y, seed=5)
+    assert whole == again
+    part = order(s, y, seed=5, most_rows=500)
+    assert part.tau == whole.tau
+    assert part.low < part.tau < part.high
+    assert part.high - part.low == pytest.approx(whole.high - whole.low, rel=0.3)
+
+
+def test_coverage_counts_and_spreads_what_cannot_be_told():
+    quantiles = np.full((4, 1), 10.0)
+    shares, told = coverage(quantiles, [5, 15, 20, 2], [False, False, True, False], (0.5,))
+    assert shares == pytest.approx([0.5])
+    assert told.tolist() == [4]
+    shares, told = coverage(quantiles, [5, 15, 4, 2], [False, False, True, False], (0.5,))
+    # Kaplan-Meier: 1/4 ended, 1 cut off at 4, then one of the two left ended below 10.
+    assert shares == pytest.approx([1 - 3 / 4 * 1 / 2])
+    assert told.tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "message"),
+    [
+        (([1, 2], [1]), {}, "one length"),
+        (([1, math.nan], [1, 2]), {}, "finite"),
+        (([1, 2], [1, 2]), {"confidence": 1.0}, "confidence"),
+        (([1, 2], [1, 2]), {"most_rows": 1}, "most_rows"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(args, options, message):
+    with pytest.raises(ValueError, match=message):
+        order(*args, **options)

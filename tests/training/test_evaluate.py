@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from training.card import card
+from training.evaluate import FCFS, Flatness, evaluate, flatness
+from training.fit import TrainedRanker, train
+from training.sources import Data
+
+
+@pytest.fixture(scope="module")
+def trained(examples, quick) -> TrainedRanker:
+    return train(examples, quick, served_model="toy", name="r")
+
+
+@pytest.fixture(scope="module")
+def held(examples):
+    return [e for e in examples if e.split == "test"]
+
+
+def test_numbers_are_scipys_and_the_baselines_stand_beside(trained, held):
+    rows = evaluate({"r": trained.ranker, "prompt-length": trained.baseline}, held)
+    assert [row.ranker for row in rows] == ["r", "prompt-length", FCFS]
+    forecasts = trained.ranker.forecast([e.prompt for e in held])
+    tokens = np.array([e.output_tokens for e in held])
+    tau = kendalltau([f.score for f in forecasts], tokens).statistic
+    assert rows[0].tau == pytest.approx(tau)
+    assert rows[0].low < tau < rows[0].high
+    assert rows[0].p90 == pytest.approx(np.mean([f.quantile(0.9) for f in forecasts] >= tokens))
+    assert rows[0].tau > rows[1].high
+    assert rows[0].loss < rows[1].loss
+    assert rows[2].low < 0 < rows[2].high
+    assert math.isnan(rows[2].p50)
+
+
+def test_metrics_leave_out_what_does_not_apply(trained, held):
+    ranker, fcfs = evaluate({"r": trained.ranker}, held)
+    assert set(ranker.metrics("test")) == {
+        f"test.{name}"
+        for name in (
+            "tau",
+            "tau_low",
+            "tau_high",
+            "pair_accuracy",
+            "p50_coverage",
+            "p90_coverage",
+            "quantile_loss",
+        )
+    }
+    assert "test.fcfs.p50_coverage" not in fcfs.metrics("test.fcfs")
+
+
+def test_flatness_tells_knowledge_from_none(trained, held):
+    known = flatness(trained.ranker.forecast([e.prompt for e in held]), held)
+    unknown = flatness(trained.baseline.forecast([e.prompt for e in held]), held)
+    assert known.share > 0.6
+    assert unknown.share < 0.25
+    assert Flatness(low=99, high=99, p10=9, p90=999).share == 0.0
+    assert Flatness(low=9, high=999, p10=9, p90=999).share == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="at least 10"):
+        flatness([], [])
+
+
+def test_too_few_rows(trained, held):
+    with pytest.raises(ValueError, match="too few"):
+        evaluate({"r": trained.ranker}, held[:1])
+
+
+def test_the_card_says_what_was_measured_and_quotes_nobody(trained, held, examples):
+    rows = evaluate({"r": trained.ranker}, held)
+    flat = flatness(trained.ranker.forecast([e.prompt for e in held]), held)
+    text = card("r", "toy", Data("toys", "made up", tuple(examples)), rows, flat, "2026-01-02")
+    assert f"{rows[0].tau:.3f}" in text
+    assert "300 rows trained" in text.replace("\n", " ")
+    assert "nan" not in text
+    assert all(e.prompt not in text for e in examples)
