@@ -1,0 +1,123 @@
+"""Attention over paged keys and values, registered as an attention function of transformers.
+
+The model runs without a cache of its own on one packed row of tokens; this function writes their
+keys and values to the pool and reads what each sequence has there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from engine.batch import Batch, Chunk, Decodes
+from engine.paged import KVPool
+
+#: The name to give ``attn_implementation``. Not one that transformers derives a mask for.
+NAME = "shortfirst_paged"
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What the attention of one forward pass works on; passed down as the keyword ``step``."""
+
+    pool: KVPool
+    batch: Batch
+
+
+def paged_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    *,
+    step: StepContext,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """``query [1, heads, T, dim]``, ``key`` and ``value [1, kv heads, T, dim]``, rotated, to
+    ``[1, T, heads, dim]``.
+
+    Raises ``NotImplementedError`` for what it would compute wrongly: a sliding window, soft-capped
+    logits, attention sinks.
+    """
+    for name in ("sliding_window", "softcap", "s_aux"):
+        if kwargs.get(name) is not None:
+            raise NotImplementedError(f"attention with {name} is not supported")
+    pool, batch = step.pool, step.batch
+    layer = int(module.layer_idx)  # type: ignore[arg-type]  # nn.Module types attributes loosely
+    q = query[0].transpose(0, 1)
+    k = key[0].transpose(0, 1)
+    v = value[0].transpose(0, 1)
+    scale = q.shape[-1] ** -0.5 if scaling is None else scaling
+    pool.write(layer, batch.kv_rows, k, v)
+    parts = []
+    if (decodes := batch.decodes) is not None:
+        parts.append(_decode(q[: decodes.sequences], pool, layer, decodes, scale))
+    parts += [_prefill(q, k, v, pool, layer, chunk, scale) for chunk in batch.chunks]
+    out = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return out.unsqueeze(0), None
+
+
+def _decode(
+    q: torch.Tensor, pool: KVPool, layer: int, decodes: Decodes, scale: float
+) -> torch.Tensor:
+    """``q [S, heads, dim]`` against each sequence's blocks, ``[S, heads, dim]``.
+
+    Softmax per block, then blocks joined by their log-sum-exp (flash-decoding, Dao et al. 2023):
+    no sequence is padded to the longest, and scaled_dot_product_attention, which is slow on a CPU
+    for one query, isn't needed.
+    """
+    keys, values = pool.keys[layer], pool.values[layer]
+    if decodes.take is None:
+        keys, values = keys[: decodes.count], values[: decodes.count]
+    else:
+        keys, values = keys.index_select(0, decodes.take), values.index_select(0, decodes.take)
+    n, kv_heads, size, dim = keys.shape
+    s, heads, _ = q.shape
+    group = heads // kv_heads
+    queries = (q * scale).index_select(0, decodes.owner).view(n * kv_heads, group, dim)
+    scores = torch.bmm(queries, keys.view(-1, size, dim).transpose(1, 2))
+    # float32 from here on: adding the float32 mask promotes.
+    scores = scores.view(n, heads, size) + decodes.tail
+    logs = torch.log_softmax(scores, -1)
+    # Slot 0 of a block is never masked, so this difference is the block's log-sum-exp.
+    total = scores[:, :, 0] - logs[:, :, 0]
+    weights = logs.exp_().to(values.dtype).view(n * kv_heads, group, size)
+    partial = torch.bmm(weights, values.view(-1, size, dim)).view(n, heads, dim)
+    share = total.index_select(0, decodes.table).view(s, -1, heads) + decodes.absent
+    share = torch.softmax(share, 1).unsqueeze(-1)
+    joined = partial.index_select(0, decodes.table).view(s, -1, heads, dim)
+    return (joined * share).sum(1).to(q.dtype)
+
+
+def _prefill(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    pool: KVPool,
+    layer: int,
+    chunk: Chunk,
+    scale: float,
+) -> torch.Tensor:
+    """A prompt chunk against itself and, where it isn't the first, what the pool has before it."""
+    rows = slice(chunk.row, chunk.row + chunk.count)
+    query = q[rows].transpose(0, 1).unsqueeze(0)
+    mask = None
+    if chunk.start == 0:
+        keys, values = (x[rows].transpose(0, 1).unsqueeze(0) for x in (k, v))
+    else:
+        keys, values = pool.read(layer, chunk.blocks, chunk.end)
+        mask = torch.ones(chunk.count, chunk.end, dtype=torch.bool, device=q.device)
+        mask = mask.tril(chunk.start)
+    group = q.shape[1] // keys.shape[1]
+    if group > 1:
+        keys, values = keys.repeat_interleave(group, 1), values.repeat_interleave(group, 1)
+    out = F.scaled_dot_product_attention(
+        query, keys, values, attn_mask=mask, is_causal=mask is None, scale=scale
+    )
+    return out[0].transpose(0, 1)

@@ -1,0 +1,131 @@
+"""A model, its cache, a scheduler and the loop that drives them, as one thing to serve."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from engine.core.policies.base import Policy
+from engine.core.scheduler import Scheduler, SchedulerConfig
+from engine.costs import MeasuredStep
+from engine.executor import TorchExecutor
+from engine.live import OnOutcome
+from engine.loop import EngineLoop
+from engine.models import Model
+from engine.runner import Runner
+from engine.sampling import SamplingParams
+from engine.stats import HELP, Stats
+from engine.stop import StopRule
+from engine.stream import Stream
+from ranker.types import Forecast
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadsConfig:
+    """Threads of torch's pool within one step.
+
+    One is the default where anything else runs on the machine: OpenMP waits at every operator for
+    its slowest thread, and a thread that lost its core holds all others up (measured: a tenth of
+    the speed with two threads on two busy cores).
+    """
+
+    compute: int = 1
+
+    def __post_init__(self) -> None:
+        if self.compute < 1:
+            raise ValueError(f"threads.compute must be >= 1, got {self.compute}")
+
+    def apply(self) -> None:
+        """Of the whole process, as torch has it."""
+        torch.set_num_threads(self.compute)
+
+
+class TorchBackend:
+    """Serves ``model`` under ``policy``; started by the constructor, ended by :meth:`close`."""
+
+    def __init__(
+        self,
+        model: Model,
+        config: SchedulerConfig,
+        policy: Policy,
+        *,
+        on_outcome: OnOutcome | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._model = model
+        #: Tokens, prompt and answer together, that one request may have.
+        self.context_length = min(model.context_length, config.capacity)
+        runner = Runner(model, model.kv_shape(config.num_blocks, config.block_size))
+        self._loop = EngineLoop(
+            Scheduler(config, policy),
+            TorchExecutor(runner),
+            StopRule(model.eos, self.context_length),
+            model.decode,
+            served_model=model.name,
+            on_outcome=on_outcome,
+            clock=clock,
+            wall=wall,
+        )
+        self._loop.start()
+
+    @property
+    def model(self) -> str:
+        """The name it is served under."""
+        return self._model.name
+
+    @property
+    def alive(self) -> bool:
+        return self._loop.alive
+
+    def encode(self, prompt: str) -> list[int]:
+        """Tokens of a text. Thread-safe."""
+        return self._model.encode(prompt)
+
+    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+        """Tokens of ``(role, content)`` turns, ready to be answered. Raises ``ValueError``."""
+        return self._model.encode_chat(turns)
+
+    async def submit(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        sampling: SamplingParams,
+        forecast: Forecast | None,
+        tenant: str,
+        arrival: float,
+    ) -> Stream:
+        """As :meth:`EngineLoop.submit`."""
+        return await self._loop.submit(request_id, prompt_ids, sampling, forecast, tenant, arrival)
+
+    def abort(self, request_id: str) -> None:
+        """End a request early; unknown and finished ids are ignored."""
+        self._loop.abort(request_id)
+
+    def drain(self, timeout_s: float) -> bool:
+        """As :meth:`EngineLoop.drain`; blocks."""
+        return self._loop.drain(timeout_s)
+
+    @property
+    def stats_help(self) -> Mapping[str, str]:
+        """What each of :meth:`stats` means."""
+        return HELP
+
+    def stats(self) -> Mapping[str, float]:
+        """Gauges and counters by Prometheus name."""
+        return self._loop.stats().metrics()
+
+    def snapshot(self) -> Stats:
+        """The same as a record."""
+        return self._loop.stats()
+
+    def measured_steps(self) -> list[MeasuredStep]:
+        """The newest steps with their times, to fit a cost model to."""
+        return self._loop.measured_steps()
+
+    def close(self) -> None:
+        """Stop the loop; requests that are left end as aborted."""
+        self._loop.close()

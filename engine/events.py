@@ -1,0 +1,41 @@
+"""What a generation tells whoever asked for it. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ranker.types import FinishReason
+
+
+class Overloaded(Exception):
+    """As many requests wait as may wait; try again later."""
+
+
+class Dead(Exception):
+    """The engine is draining or has stopped, and takes no more requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """New tokens. ``text`` may be empty while a multi-byte character is incomplete."""
+
+    text: str = field(repr=False)
+    token_ids: tuple[int, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last event. ``queue_seconds``: from arrival to the first time it was scheduled.
+
+    ``output_tokens`` counts the end-of-sequence token where one ended the answer.
+    """
+
+    reason: FinishReason
+    prompt_tokens: int
+    output_tokens: int
+    scored: bool
+    queue_seconds: float
+    preemptions: int
+
+
+Event = Tokens | Ended

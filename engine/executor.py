@@ -1,0 +1,77 @@
+"""Runs plans on a torch model: who is being generated, with which tokens, and what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+from typing import Protocol
+
+import torch
+
+from engine.core.plan import Plan
+from engine.runner import Runner
+from engine.sampler import sample
+from engine.sampling import SamplingParams
+from engine.sequence import Sequence
+
+
+class Executor(Protocol):
+    """What the loop needs of whatever runs plans."""
+
+    def add(self, request_id: str, prompt_ids: Seq[int], sampling: SamplingParams) -> None:
+        """Take a request in. Raises ``ValueError`` naming the field that is wrong."""
+        ...
+
+    def remove(self, request_id: str) -> None:
+        """Forget a request; unknown ids are ignored."""
+        ...
+
+    def sequence(self, request_id: str) -> Sequence:
+        """The request's tokens so far."""
+        ...
+
+    def run(self, plan: Plan) -> Mapping[str, int]:
+        """Run a plan; the token of each request that sampled one. Raises when the step failed:
+        then no request of it got a token."""
+        ...
+
+
+class TorchExecutor:
+    """Executor over a :class:`Runner`. One thread at a time."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._sequences: dict[str, Sequence] = {}
+        self._tokens: dict[str, list[int]] = {}
+
+    def add(self, request_id: str, prompt_ids: Seq[int], sampling: SamplingParams) -> None:
+        if request_id in self._sequences:
+            raise ValueError(f"request_id {request_id!r} is in use")
+        vocabulary = self._runner.model.config.vocab_size
+        if not prompt_ids:
+            raise ValueError("prompt must hold at least one token")
+        if not all(0 <= token < vocabulary for token in prompt_ids):
+            raise ValueError(f"prompt holds tokens outside the vocabulary of {vocabulary}")
+        sequence = Sequence.start(request_id, prompt_ids, sampling)
+        self._sequences[request_id] = sequence
+        self._tokens[request_id] = sequence.tokens
+
+    def remove(self, request_id: str) -> None:
+        self._sequences.pop(request_id, None)
+        self._tokens.pop(request_id, None)
+
+    def sequence(self, request_id: str) -> Sequence:
+        return self._sequences[request_id]
+
+    @torch.inference_mode()
+    def run(self, plan: Plan) -> Mapping[str, int]:
+        if not plan.steps:
+            return {}
+        requests, logits = self._runner.run(plan, self._tokens)
+        if not requests:
+            return {}
+        sequences = [self._sequences[request] for request in requests]
+        tokens = sample(logits, sequences)
+        for sequence, token in zip(sequences, tokens, strict=True):
+            sequence.append(token)
+        return dict(zip(requests, tokens, strict=True))

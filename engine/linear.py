@@ -1,0 +1,76 @@
+"""Linear layers whose weight oneDNN has reordered once, instead of on every call.
+
+On a CPU ``torch.nn.functional.linear`` repacks the weight for the shape at hand each time; with
+the few rows of a decode step that costs as much as the product. The two operators used here are
+private to torch, so :func:`supported` tries them before they are relied on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+#: Rows the weight is laid out for; other row counts work, this one is the fastest.
+_ROWS = 16
+
+
+class PackedLinear(nn.Module):
+    """Same result as the ``nn.Linear`` layers it was made of, stacked along the output.
+
+    ``forward``: ``[..., in]`` to ``[..., sum of outs]``. Inference only.
+    """
+
+    def __init__(self, *layers: nn.Linear) -> None:
+        super().__init__()
+        weight = torch.cat([layer.weight.detach() for layer in layers])
+        self.out_features, self.in_features = weight.shape
+        biases = [layer.bias for layer in layers]
+        # An all-or-nothing rule would be simpler, but Qwen2 has biases on q, k and v alone.
+        self.bias: torch.Tensor | None = None
+        if any(bias is not None for bias in biases):
+            self.bias = torch.cat(
+                [
+                    weight.new_zeros(layer.out_features) if bias is None else bias.detach()
+                    for layer, bias in zip(layers, biases, strict=True)
+                ]
+            )
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
+            x, self.weight, self.bias, "none", [], ""
+        )
+        return out
+
+
+def supported(dtype: torch.dtype) -> bool:
+    """Whether this torch can pack linears of ``dtype`` on this CPU, found by trying."""
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    try:
+        with torch.inference_mode():
+            layer = nn.Linear(64, 48, bias=True, dtype=dtype)
+            x = torch.linspace(-1, 1, 3 * 64).to(dtype).view(3, 64)
+            packed, plain = PackedLinear(layer)(x), layer(x)
+        tolerance = 1e-4 if dtype == torch.float32 else 2e-2
+        return torch.allclose(packed.float(), plain.float(), atol=tolerance, rtol=tolerance)
+    except (RuntimeError, AttributeError, NotImplementedError):
+        return False
+
+
+def pack(model: nn.Module, skip: Iterable[str] = ()) -> int:
+    """Replace every ``nn.Linear`` inside ``model`` but those named in ``skip``; how many it was.
+
+    A weight that other modules share (a tied embedding) stays where it is beside the packed copy.
+    """
+    skipped = frozenset(skip)
+    count = 0
+    for name, module in list(model.named_modules()):
+        if name in skipped or type(module) is not nn.Linear:
+            continue
+        parent_name, _, child = name.rpartition(".")
+        setattr(model.get_submodule(parent_name), child, PackedLinear(module))
+        count += 1
+    return count

@@ -1,0 +1,60 @@
+"""A request that has not ended: its stream, its text, and what will be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.core.request import Request
+from engine.detokenise import Decode, Detokeniser
+from engine.events import Ended, Tokens
+from engine.stream import Delivery, Stream
+from ranker.types import FinishReason, Outcome
+
+OnOutcome = Callable[[Outcome], None]
+
+
+class Live:
+    """``arrived`` is the arrival in Unix seconds; ``request.arrival`` is on the loop's clock."""
+
+    def __init__(self, request: Request, stream: Stream, decode: Decode, arrived: float) -> None:
+        self.request = request
+        self.stream = stream
+        self._arrived = arrived
+        self._text = Detokeniser(decode)
+
+    def tokens(self, token: int, *, last: bool) -> Tokens:
+        """The event of a new token; the last one carries all text that was held back."""
+        text = self._text.add(token)
+        return Tokens(text + self._text.finish() if last else text, (token,))
+
+    def rest(self) -> list[Delivery]:
+        """Text that is still held back, for a request that ends between tokens."""
+        text = self._text.finish()
+        return [(self.stream, Tokens(text, ()))] if text else []
+
+    def ended(self, reason: FinishReason, now: float) -> Ended:
+        request = self.request
+        scheduled = now if request.first_scheduled is None else request.first_scheduled
+        return Ended(
+            reason=reason,
+            prompt_tokens=request.prompt_tokens,
+            output_tokens=request.output_tokens,
+            scored=request.forecast is not None,
+            queue_seconds=max(0.0, scheduled - request.arrival),
+            preemptions=request.preemptions,
+        )
+
+    def outcome(self, served_model: str, reason: FinishReason, now: float) -> Outcome:
+        """What came of it. Both times stem from one clock, so the end is never before the start."""
+        request = self.request
+        return Outcome(
+            request_id=request.id,
+            served_model=served_model,
+            output_tokens=request.output_tokens,
+            finish_reason=reason,
+            arrival=self._arrived,
+            finished=self._arrived + max(0.0, now - request.arrival),
+            prompt_tokens=request.prompt_tokens,
+            forecast=request.forecast,
+            tenant=request.tenant,
+        )

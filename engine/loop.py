@@ -1,0 +1,267 @@
+"""The engine's thread: schedule, run, commit, stream; until it is closed.
+
+The scheduler is touched under one lock, which is never held while the model runs, so submitting
+and aborting don't wait for a step. What the executor holds is changed by the thread alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from engine.core.plan import Plan
+from engine.core.request import Request
+from engine.core.scheduler import QueueFull, Scheduler
+from engine.costs import MeasuredStep
+from engine.detokenise import Decode
+from engine.events import Dead, Ended, Overloaded, Tokens
+from engine.executor import Executor
+from engine.live import Live, OnOutcome
+from engine.sampling import SamplingParams
+from engine.stats import Counters, Stats
+from engine.stop import StopRule
+from engine.stream import Delivery, Stream, deliver
+from ranker.types import FinishReason, Forecast
+
+log = logging.getLogger(__name__)
+
+#: Longest pause of a thread that has requests but nothing it can run.
+_STALLED_S = 0.05
+
+
+class EngineLoop:
+    """Owns ``scheduler`` and ``executor`` from :meth:`start` to :meth:`close`.
+
+    ``served_model`` names outcomes; ``on_outcome`` is called in the engine's thread and should be
+    quick. ``clock`` is the one that arrivals are told in, ``wall`` gives Unix seconds.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        executor: Executor,
+        stop: StopRule,
+        decode: Decode,
+        *,
+        served_model: str,
+        on_outcome: OnOutcome | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._scheduler = scheduler
+        self._executor = executor
+        self._stop = stop
+        self._decode = decode
+        self._served_model = served_model
+        self._on_outcome = on_outcome or (lambda outcome: None)
+        self._clock = clock
+        self._wall = wall
+        self._live: dict[str, Live] = {}
+        self._gone: list[str] = []
+        self._counters = Counters()
+        self._changed = threading.Condition()
+        self._accepting = True
+        self._closing = False
+        self._dead = False
+        self._thread = threading.Thread(target=self._main, name="engine", daemon=True)
+
+    # -- called from anywhere --------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs; false before :meth:`start` and after it ended for any reason."""
+        return self._thread.is_alive() and not self._dead
+
+    async def submit(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        sampling: SamplingParams,
+        forecast: Forecast | None = None,
+        tenant: str = "",
+        arrival: float | None = None,
+    ) -> Stream:
+        """Queue a request; its events, of which the last is an ``Ended``.
+
+        ``arrival`` is in seconds of ``clock``, now when ``None``. Raises ``Overloaded``, ``Dead``,
+        and ``ValueError`` when the request can never run.
+        """
+        stream = Stream(request_id, asyncio.get_running_loop())
+        now = self._clock()
+        arrival = now if arrival is None else min(arrival, now)
+        if self._stop.limit(len(prompt_ids), sampling.max_tokens) < 1:
+            raise ValueError(
+                f"prompt has {len(prompt_ids)} tokens; the model takes {self._stop.window} in "
+                "prompt and answer together"
+            )
+        request = Request(request_id, arrival, len(prompt_ids), forecast, tenant=tenant)
+        with self._changed:
+            if self._dead or self._closing or not self._accepting:
+                raise Dead("the engine takes no more requests")
+            self._executor.add(request_id, prompt_ids, sampling)
+            try:
+                self._scheduler.add(request)
+            except QueueFull as error:
+                self._executor.remove(request_id)
+                raise Overloaded(str(error)) from None
+            except BaseException:
+                self._executor.remove(request_id)
+                raise
+            started = self._wall() - (now - arrival)
+            self._live[request_id] = Live(request, stream, self._decode, started)
+            self._counters.queued(forecast is not None, self._scheduler.num_waiting)
+            self._changed.notify_all()
+        return stream
+
+    def abort(self, request_id: str) -> None:
+        """End a request early and free its memory; unknown and finished ids are ignored."""
+        with self._changed:
+            now = self._clock()
+            request = self._scheduler.abort(request_id, now)
+            if request is None:
+                return
+            self._gone.append(request_id)
+            events = self._end(request, FinishReason.ABORT, now)
+            self._changed.notify_all()
+        deliver(events)
+
+    def drain(self, timeout_s: float) -> bool:
+        """Take no more requests and wait for those there are; the rest is aborted after
+        ``timeout_s``. Whether all ended by themselves."""
+        with self._changed:
+            self._accepting = False
+            done = self._changed.wait_for(lambda: not self._live or self._dead, timeout_s)
+            left = list(self._live)
+        for request_id in left:
+            self.abort(request_id)
+        return done and not left
+
+    def close(self) -> None:
+        """Stop after the step at hand; requests that are left end as aborted."""
+        self.drain(0.0)
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def stats(self) -> Stats:
+        with self._changed:
+            return self._counters.snapshot(self._scheduler)
+
+    def measured_steps(self) -> list[MeasuredStep]:
+        """The newest steps with their times, to fit a cost model to."""
+        with self._changed:
+            return list(self._counters.measured)
+
+    # -- the engine's thread ---------------------------------------------------------------------
+
+    def _main(self) -> None:
+        try:
+            while self._await_work():
+                self._step()
+        except Exception as error:
+            # No traceback: its source lines are harmless, but a message might quote an input.
+            log.critical("the engine loop died: %s", type(error).__name__)
+            log.debug("the engine loop died", exc_info=True)
+        finally:
+            self._die()
+
+    def _await_work(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._scheduler.has_work or self._gone or self._closing)
+            return not self._closing
+
+    def _step(self) -> None:
+        begun = self._clock()
+        with self._changed:
+            self._forget()
+            plan = self._scheduler.schedule(begun)
+            self._counters.schedule_seconds += self._clock() - begun
+            if not plan:
+                # Something must change first: an arrival, an abort. All of them notify.
+                if self._scheduler.has_work:
+                    self._changed.wait(_STALLED_S)
+                return
+        ran_at = self._clock()
+        tokens, failed = self._run(plan)
+        now = self._clock()
+        with self._changed:
+            events = self._commit(plan, tokens, failed, now)
+            self._counters.stepped(plan, len(tokens), self._scheduler.num_running, now - ran_at)
+            self._counters.schedule_seconds += self._clock() - now
+            self._counters.failed_steps += failed
+            self._changed.notify_all()
+        for stream in deliver(events):
+            self.abort(stream.request_id)
+
+    def _run(self, plan: Plan) -> tuple[Mapping[str, int], bool]:
+        try:
+            return self._executor.run(plan), False
+        except Exception as error:
+            log.error(
+                "step %d failed (%s); its %d requests end with an error",
+                plan.number,
+                type(error).__name__,
+                len(plan.steps),
+            )
+            log.debug("step %d failed", plan.number, exc_info=True)
+            return {}, True
+
+    def _commit(
+        self, plan: Plan, tokens: Mapping[str, int], failed: bool, now: float
+    ) -> list[Delivery]:
+        finished: dict[str, FinishReason] = {}
+        events: list[Delivery] = []
+        if failed:
+            finished = {step.request_id: FinishReason.ERROR for step in plan.steps}
+        for request_id, token in tokens.items():
+            live = self._live.get(request_id)
+            if live is None:  # aborted while the model ran
+                continue
+            reason = self._stop.check(self._executor.sequence(request_id))
+            if reason is not None:
+                finished[request_id] = reason
+            events.append((live.stream, live.tokens(token, last=reason is not None)))
+        finished = {request_id: r for request_id, r in finished.items() if request_id in self._live}
+        for request in self._scheduler.commit(plan, finished, now):
+            self._gone.append(request.id)
+            events += self._end(request, request.finish_reason or FinishReason.ERROR, now)
+        self._forget()
+        return events
+
+    def _end(self, request: Request, reason: FinishReason, now: float) -> list[Delivery]:
+        live = self._live.pop(request.id)
+        try:
+            self._on_outcome(live.outcome(self._served_model, reason, now))
+        except Exception as error:
+            log.error("an outcome was not taken (%s)", type(error).__name__)
+        return [*live.rest(), (live.stream, live.ended(reason, now))]
+
+    def _forget(self) -> None:
+        for request_id in self._gone:
+            self._executor.remove(request_id)
+        self._gone.clear()
+
+    def _die(self) -> None:
+        """Nothing runs any more: end every stream there is."""
+        with self._changed:
+            reason = FinishReason.ABORT if self._closing else FinishReason.ERROR
+            self._dead = True
+            now = self._clock()
+            events = [
+                e
+                for live in list(self._live.values())
+                for e in self._end(live.request, reason, now)
+            ]
+            self._changed.notify_all()
+        deliver(events)
+
+
+__all__ = ["Dead", "Ended", "EngineLoop", "Overloaded", "Stream", "Tokens"]

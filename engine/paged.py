@@ -1,0 +1,59 @@
+"""Keys and values of every running sequence, in blocks: the tensors behind the block tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class KVShape:
+    """Geometry of the cache. ``block_size`` counts tokens."""
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    num_blocks: int
+    block_size: int
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "kv_heads", "head_dim", "num_blocks", "block_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"kv.{name} must be >= 1, got {getattr(self, name)}")
+
+    def nbytes(self, dtype: torch.dtype) -> int:
+        """Bytes that keys and values of all layers take."""
+        tokens = self.num_blocks * self.block_size
+        return 2 * self.layers * tokens * self.kv_heads * self.head_dim * dtype.itemsize
+
+
+class KVPool:
+    """Per layer one tensor of keys and one of values, ``[block, kv head, slot, head dim]``.
+
+    A block is contiguous and so is each head within it: attention multiplies blocks where they
+    lie, without gathering them.
+    """
+
+    def __init__(self, shape: KVShape, dtype: torch.dtype, device: torch.device) -> None:
+        self.shape = shape
+        size = (shape.num_blocks, shape.kv_heads, shape.block_size, shape.head_dim)
+        # Zeros, not empty: a masked slot has weight 0, and 0 times an uninitialised NaN is NaN.
+        self.keys = [torch.zeros(size, dtype=dtype, device=device) for _ in range(shape.layers)]
+        self.values = [torch.zeros(size, dtype=dtype, device=device) for _ in range(shape.layers)]
+
+    def write(self, layer: int, rows: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+        """Store ``k`` and ``v``, ``[tokens, kv heads, head dim]``, at the rows of :meth:`rows`."""
+        dim = self.shape.head_dim
+        self.keys[layer].view(-1, dim).index_copy_(0, rows, k.reshape(-1, dim))
+        self.values[layer].view(-1, dim).index_copy_(0, rows, v.reshape(-1, dim))
+
+    def read(self, layer: int, blocks: torch.Tensor, length: int) -> tuple[torch.Tensor, ...]:
+        """Keys and values of one sequence, ``[1, kv heads, length, head dim]`` each."""
+        return tuple(
+            pool[layer]
+            .index_select(0, blocks)
+            .transpose(0, 1)
+            .reshape(1, self.shape.kv_heads, -1, self.shape.head_dim)[:, :, :length]
+            for pool in (self.keys, self.values)
+        )

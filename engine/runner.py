@@ -1,0 +1,43 @@
+"""Plans to logits: one forward pass over a packed row of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from engine import batch
+from engine.attention import StepContext
+from engine.core.plan import Plan
+from engine.models import Model
+from engine.paged import KVPool, KVShape
+
+
+class Runner:
+    """A model and the cache its blocks live in."""
+
+    def __init__(self, model: Model, shape: KVShape) -> None:
+        self.model = model
+        self.shape = shape
+        self._pool = KVPool(shape, model.dtype, model.device)
+
+    @torch.inference_mode()
+    def run(
+        self, plan: Plan, tokens: Mapping[str, Sequence[int]]
+    ) -> tuple[tuple[str, ...], torch.Tensor]:
+        """Run ``plan``; the requests that sample and their logits ``[requests, vocabulary]``.
+
+        ``tokens[id]`` is prompt + output of each request of the plan.
+        """
+        work = batch.build(plan, tokens, self.shape, self.model.device)
+        # Prompt chunks that sample nothing still need one row: 0 would mean all of them.
+        rows = work.sampled_rows if work.sampled else work.token_ids.new_zeros(1)
+        ids, positions = work.token_ids, work.positions
+        out = self.model.network(
+            input_ids=ids[None],
+            position_ids=positions[None],
+            use_cache=False,
+            logits_to_keep=rows,
+            step=StepContext(self._pool, work),
+        )
+        return work.sampled, out.logits[0][: len(work.sampled)]

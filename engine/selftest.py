@@ -1,0 +1,94 @@
+"""A check, at load time, that a network under paged attention computes what it did without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from engine import attention, batch
+from engine.core.plan import Plan, Step
+from engine.paged import KVPool, KVShape
+
+_LENGTHS = (9, 6)
+_BLOCK = 4
+#: Relative error of the logits, by bits of the format. Wrong attention gives errors near 1.
+_TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
+
+
+def check_network(network: Any) -> None:
+    """Run two short sequences whole and in pieces, and compare.
+
+    One piece is a chunk behind another, one a decode beside a prompt. Finds architectures that
+    don't use the attention interface, or keep state that is not keys and values.
+
+    Raises ``ValueError`` when the results differ, or the network cannot be run this way at all.
+    """
+    kind = network.config.model_type
+    try:
+        error = _relative_error(network)
+    except Exception as problem:
+        raise ValueError(
+            f"model: {kind} cannot run in this engine ({type(problem).__name__}: {problem})"
+        ) from problem
+    if not error <= _TOLERANCE[network.dtype]:
+        raise ValueError(
+            f"model: {kind} gives other results under paged attention (relative error "
+            f"{error:.2g}); its architecture is not supported"
+        )
+
+
+def _relative_error(network: Any) -> float:
+    vocabulary = network.config.vocab_size
+    tokens = {
+        str(i): [(7 * i + 13 * j + 5) % vocabulary for j in range(length)]
+        for i, length in enumerate(_LENGTHS)
+    }
+    before = network.config._attn_implementation
+    try:
+        network.set_attn_implementation("eager")
+        expected = torch.cat([_whole(network, ids) for ids in tokens.values()])
+        network.set_attn_implementation(attention.NAME)
+        got = _in_pieces(network, tokens)
+    finally:
+        network.set_attn_implementation(before)
+    return float((got - expected).norm() / expected.norm())
+
+
+@torch.inference_mode()
+def _whole(network: Any, ids: list[int]) -> torch.Tensor:
+    row = torch.tensor([ids], device=network.device)
+    logits: torch.Tensor = network(input_ids=row, use_cache=False).logits
+    return logits[0, -1:].float()
+
+
+@torch.inference_mode()
+def _in_pieces(network: Any, tokens: dict[str, list[int]]) -> torch.Tensor:
+    config = network.config
+    heads = config.num_attention_heads
+    shape = KVShape(
+        layers=config.num_hidden_layers,
+        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
+        num_blocks=6,
+        block_size=_BLOCK,
+    )
+    pool = KVPool(shape, network.dtype, network.device)
+    tables = {"0": (5, 0, 3), "1": (2, 4)}
+    first, second = _LENGTHS
+    plans = (
+        (Step("0", 0, 5, tables["0"], False),),
+        (Step("0", 5, first - 6, tables["0"], False),),
+        (Step("0", first - 1, 1, tables["0"], True), Step("1", 0, second, tables["1"], True)),
+    )
+    for number, steps in enumerate(plans):
+        work = batch.build(Plan(number, steps), tokens, shape, network.device)
+        out = network(
+            input_ids=work.token_ids[None],
+            position_ids=work.positions[None],
+            use_cache=False,
+            logits_to_keep=work.sampled_rows if len(work.sampled) else 1,
+            step=attention.StepContext(pool, work),
+        )
+    logits: torch.Tensor = out.logits
+    return logits[0].float()

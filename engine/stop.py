@@ -1,0 +1,31 @@
+"""When a generation ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from engine.sequence import Sequence
+from ranker.types import FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """``eos``: tokens that end an answer. ``window``: tokens that fit in the model's context."""
+
+    eos: Collection[int]
+    window: int
+
+    def limit(self, prompt_tokens: int, max_tokens: int | None) -> int:
+        """Output tokens that ``max_tokens`` and the context window allow together."""
+        room = self.window - prompt_tokens
+        return room if max_tokens is None else min(max_tokens, room)
+
+    def check(self, sequence: Sequence) -> FinishReason | None:
+        """Whether the newest token ends the generation, and why."""
+        sampling = sequence.sampling
+        if not sampling.ignore_eos and sequence.tokens[-1] in self.eos:
+            return FinishReason.STOP
+        if sequence.output_tokens >= self.limit(sequence.prompt_tokens, sampling.max_tokens):
+            return FinishReason.LENGTH
+        return None

@@ -1,0 +1,106 @@
+"""The engine against ``transformers.generate``, token by token, in float32."""
+
+import random
+
+import pytest
+import torch
+
+from engine.core.scheduler import SchedulerConfig
+from engine.models import load
+from engine.sampling import SamplingParams
+
+ROOMY = SchedulerConfig(max_num_seqs=32, max_num_batched_tokens=4096, block_size=16, num_blocks=400)
+#: Too few blocks for all, and prompts that need several steps.
+TIGHT = SchedulerConfig(
+    max_num_seqs=32, max_num_batched_tokens=40, block_size=8, num_blocks=60, watermark=0.0
+)
+
+
+def reference(network, prompts, tokens):
+    """Greedy tokens of each prompt generated alone by transformers."""
+    out = {}
+    for name, ids in prompts.items():
+        row = torch.tensor([ids], device=network.device)
+        generated = network.generate(
+            row, attention_mask=torch.ones_like(row), max_new_tokens=tokens, do_sample=False
+        )
+        out[name] = generated[0, len(ids) :].tolist()
+    return out
+
+
+def random_prompts(count, vocabulary, low, high, seed=0):
+    draw = random.Random(seed)
+    return {
+        f"p{i}": [draw.randrange(3, vocabulary) for _ in range(draw.randint(low, high))]
+        for i in range(count)
+    }
+
+
+@pytest.mark.parametrize("config", [ROOMY, TIGHT], ids=["roomy", "tight"])
+def test_tiny_model_gives_the_tokens_of_transformers(make_network, make_model, serve, config):
+    prompts = random_prompts(24, 1000, 1, 70)
+    expected = reference(make_network(), prompts, 25)
+    greedy = SamplingParams(max_tokens=25, temperature=0.0)
+    served = serve(make_model(make_network()), prompts, greedy, config)
+    assert served.tokens == expected
+    if config is TIGHT:
+        assert served.preemptions > 0
+        assert served.later_chunks > 0
+        assert served.mixed_steps > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_key_value_heads": 9},
+        {"num_key_value_heads": 1},
+        {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False},
+    ],
+    ids=["multi-head", "multi-query", "biases, untied"],
+)
+def test_other_shapes_of_llama(make_network, make_model, serve, change):
+    prompts = random_prompts(6, 1000, 2, 30, seed=1)
+    expected = reference(make_network(**change), prompts, 12)
+    greedy = SamplingParams(max_tokens=12, temperature=0.0)
+    assert serve(make_model(make_network(**change)), prompts, greedy, TIGHT).tokens == expected
+
+
+@pytest.mark.slow
+def test_bundled_model_gives_the_tokens_of_transformers(bundled_folder, serve):
+    """24 prompts served together, in one go and with chunked prompts and preemptions."""
+    from transformers import AutoModelForCausalLM
+
+    model = load(bundled_folder, dtype="float32", device="cpu")
+    subjects = "tides bread glass honey clocks moss trains salt owls ink rope tin".split()
+    questions = [f"How are {s} made?" for s in subjects] + [
+        f"Explain {s} to a child, in three sentences. Begin with an example and end with a "
+        f"question that they can answer by looking out of the window." for s in subjects
+    ]  # fmt: skip
+    prompts = {q: model.encode_chat([("user", q)]) for q in questions}
+    plain = AutoModelForCausalLM.from_pretrained(bundled_folder, dtype=torch.float32).eval()
+    expected = reference(plain, prompts, 20)
+    greedy = SamplingParams(max_tokens=20, temperature=0.0)
+    assert serve(model, prompts, greedy, ROOMY).tokens == expected
+    tight = SchedulerConfig(
+        max_num_seqs=24, max_num_batched_tokens=48, block_size=8, num_blocks=66, watermark=0.0
+    )
+    served = serve(model, prompts, greedy, tight)
+    assert served.tokens == expected
+    assert served.preemptions > 0
+    assert served.later_chunks > 0
+
+
+def test_what_is_sampled_does_not_depend_on_company(tiny_model, serve):
+    """Same seed, same tokens: alone, in a batch, and when preempted in between."""
+    prompts = random_prompts(12, 1000, 1, 60, seed=2)
+    sampling = {
+        name: SamplingParams(max_tokens=30, temperature=0.9, top_p=0.9, top_k=40, seed=i,
+                             ignore_eos=True, repetition_penalty=1.2)
+        for i, name in enumerate(prompts)
+    }  # fmt: skip
+    together = serve(tiny_model, prompts, sampling, ROOMY).tokens
+    squeezed = serve(tiny_model, prompts, sampling, TIGHT)
+    assert squeezed.preemptions > 0
+    assert squeezed.tokens == together
+    for name, ids in prompts.items():
+        assert serve(tiny_model, {name: ids}, sampling, ROOMY).tokens[name] == together[name]

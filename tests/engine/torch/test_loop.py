@@ -1,0 +1,282 @@
+"""The loop: streams, aborts, failures, draining. A scripted executor stands in for the model."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from engine.core import policies
+from engine.core.scheduler import Scheduler, SchedulerConfig
+from engine.events import Dead, Ended, Overloaded, Tokens
+from engine.loop import EngineLoop
+from engine.sampling import SamplingParams
+from engine.sequence import Sequence
+from engine.stop import StopRule
+from ranker.types import FinishReason, Forecast
+
+EOS = 0
+CONFIG = SchedulerConfig(4, 64, 4, 64, max_waiting=4)
+FORECAST = Forecast(1.0, (1.0, 2.0), "r", "1", levels=(0.5, 0.9))
+
+
+class Script:
+    """Gives 5, 6, 7, ... and EOS after ``length`` tokens. ``gate`` holds each step back."""
+
+    def __init__(self, length=6):
+        self.length = length
+        self.sequences: dict[str, Sequence] = {}
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Semaphore(0)
+        self.fail_next: BaseException | None = None
+
+    def add(self, request_id, prompt_ids, sampling):
+        if request_id in self.sequences:
+            raise ValueError(f"request_id {request_id!r} is in use")
+        self.sequences[request_id] = Sequence.start(request_id, prompt_ids, sampling)
+
+    def remove(self, request_id):
+        self.sequences.pop(request_id, None)
+
+    def sequence(self, request_id):
+        return self.sequences[request_id]
+
+    def run(self, plan):
+        self.entered.release()
+        assert self.gate.wait(20)
+        if self.fail_next is not None:
+            error, self.fail_next = self.fail_next, None
+            raise error
+        tokens = {}
+        for step in plan.steps:
+            if step.samples:
+                sequence = self.sequences[step.request_id]
+                done = sequence.output_tokens + 1 >= self.length
+                tokens[step.request_id] = EOS if done else 5 + sequence.output_tokens
+                sequence.append(tokens[step.request_id])
+        return tokens
+
+
+def decode(ids):
+    return "".join(chr(97 + i) for i in ids if i != EOS)
+
+
+@pytest.fixture
+def script():
+    return Script()
+
+
+@pytest.fixture
+def outcomes():
+    return []
+
+
+@pytest.fixture
+def engine(script, outcomes):
+    loop = EngineLoop(
+        Scheduler(CONFIG, policies.make("fcfs")), script, StopRule({EOS}, 100), decode,
+        served_model="m", on_outcome=outcomes.append,
+    )  # fmt: skip
+    loop.start()
+    yield loop
+    script.gate.set()
+    loop.close()
+
+
+async def collect(stream):
+    events = [event async for event in stream]
+    assert all(isinstance(event, Tokens) for event in events[:-1])
+    assert isinstance(events[-1], Ended)
+    text = "".join(event.text for event in events[:-1])
+    return text, [i for event in events[:-1] for i in event.token_ids], events[-1]
+
+
+async def entered(script):
+    """A step of the model has begun."""
+    assert await asyncio.to_thread(script.entered.acquire, timeout=20)
+
+
+async def test_tokens_then_one_end(engine, outcomes):
+    stream = await engine.submit("a", [1, 2, 3], SamplingParams(), FORECAST, "tenant")
+    text, ids, end = await collect(stream)
+    assert (text, ids) == ("fghij", [5, 6, 7, 8, 9, EOS])
+    assert (end.reason, end.prompt_tokens, end.output_tokens) == (FinishReason.STOP, 3, 6)
+    assert end.scored
+    assert end.queue_seconds >= 0
+    (outcome,) = outcomes
+    assert (outcome.request_id, outcome.served_model, outcome.tenant) == ("a", "m", "tenant")
+    assert (outcome.output_tokens, outcome.finish_reason) == (6, FinishReason.STOP)
+    assert outcome.forecast == FORECAST
+    assert abs(outcome.arrival - time.time()) < 60
+
+
+async def test_many_at_once_each_get_their_own(engine):
+    streams = {}
+    for i in range(4):
+        streams[i] = await engine.submit(f"r{i}", [1] * (i + 1), SamplingParams(max_tokens=i + 1))
+    for i, stream in streams.items():
+        _, ids, end = await collect(stream)
+        assert ids == [5, 6, 7, 8][: i + 1]
+        assert end.reason is FinishReason.LENGTH
+        assert (end.prompt_tokens, end.output_tokens) == (i + 1, i + 1)
+    assert engine.stats().running == engine.stats().waiting == 0
+
+
+async def test_ignore_eos_runs_to_the_limit(engine):
+    stream = await engine.submit("a", [1], SamplingParams(max_tokens=9, ignore_eos=True))
+    _, ids, end = await collect(stream)
+    assert len(ids) == 9
+    assert end.reason is FinishReason.LENGTH
+
+
+async def test_the_window_ends_what_nothing_else_ends(engine, script):
+    script.length = 1000
+    _, ids, end = await collect(await engine.submit("a", [1] * 90, SamplingParams()))
+    assert len(ids) == 10
+    assert end.reason is FinishReason.LENGTH
+    with pytest.raises(ValueError, match="prompt has 100 tokens"):
+        await engine.submit("b", [1] * 100, SamplingParams())
+
+
+async def test_abort_while_the_model_runs_frees_memory(engine, script, outcomes):
+    script.gate.clear()
+    first = await engine.submit("a", [1] * 8, SamplingParams())
+    second = await engine.submit("b", [1], SamplingParams())
+    await entered(script)
+    engine.abort("a")
+    engine.abort("a")
+    engine.abort("unknown")
+    assert (await collect(first))[2].reason is FinishReason.ABORT
+    script.gate.set()
+    assert (await collect(second))[2].reason is FinishReason.STOP
+    assert engine.stats().kv_usage == 0
+    assert [o.finish_reason for o in outcomes] == [FinishReason.ABORT, FinishReason.STOP]
+    # The id can be used again, and its new stream is whole.
+    assert (await collect(await engine.submit("a", [1], SamplingParams())))[0] == "fghij"
+
+
+async def test_a_failing_step_ends_its_requests_alone(engine, script, outcomes, caplog):
+    script.gate.clear()
+    script.fail_next = RuntimeError("prompt text must not be logged")
+    doomed = await engine.submit("a", [1], SamplingParams())
+    await entered(script)
+    spared = await engine.submit("b", [1], SamplingParams())
+    script.gate.set()
+    assert (await collect(doomed))[2].reason is FinishReason.ERROR
+    assert (await collect(spared))[2].reason is FinishReason.STOP
+    assert engine.alive
+    assert engine.stats().failed_steps == 1
+    assert engine.stats().kv_usage == 0
+    assert {o.request_id: o.finish_reason for o in outcomes} == {
+        "a": FinishReason.ERROR,
+        "b": FinishReason.STOP,
+    }
+    assert "must not be logged" not in "".join(
+        r.getMessage() for r in caplog.records if r.levelname != "DEBUG"
+    )
+
+
+async def test_a_dead_loop_fails_every_stream(engine, script, monkeypatch):
+    script.gate.clear()
+    running = await engine.submit("a", [1], SamplingParams())
+    await entered(script)
+    waiting = await engine.submit("b", [1], SamplingParams())
+
+    def broken(*_):
+        raise RuntimeError("scheduler bug")
+
+    monkeypatch.setattr(engine._scheduler, "commit", broken)
+    script.gate.set()
+    assert (await collect(running))[2].reason is FinishReason.ERROR
+    assert (await collect(waiting))[2].reason is FinishReason.ERROR
+    assert not engine.alive
+    with pytest.raises(Dead):
+        await engine.submit("c", [1], SamplingParams())
+
+
+async def test_a_full_queue_refuses_and_forgets(engine, script):
+    script.gate.clear()
+    await engine.submit("running", [1], SamplingParams())
+    await entered(script)
+    streams = [await engine.submit(f"w{i}", [1], SamplingParams()) for i in range(4)]
+    with pytest.raises(Overloaded):
+        await engine.submit("late", [1], SamplingParams())
+    script.gate.set()
+    for stream in streams:
+        await collect(stream)
+    assert (await collect(await engine.submit("late", [1], SamplingParams())))[0] == "fghij"
+
+
+async def test_the_same_id_twice_is_refused(engine, script):
+    script.gate.clear()
+    first = await engine.submit("a", [1], SamplingParams())
+    with pytest.raises(ValueError, match="in use"):
+        await engine.submit("a", [1], SamplingParams())
+    script.gate.set()
+    assert (await collect(first))[2].reason is FinishReason.STOP
+
+
+async def test_drain_lets_requests_end(engine):
+    stream = await engine.submit("a", [1], SamplingParams())
+    assert await asyncio.to_thread(engine.drain, 20.0)
+    assert (await collect(stream))[2].reason is FinishReason.STOP
+    with pytest.raises(Dead):
+        await engine.submit("b", [1], SamplingParams())
+
+
+async def test_drain_aborts_at_the_deadline(engine, script):
+    script.gate.clear()
+    stream = await engine.submit("a", [1], SamplingParams())
+    await entered(script)
+    assert not await asyncio.to_thread(engine.drain, 0.0)
+    assert (await collect(stream))[2].reason is FinishReason.ABORT
+
+
+async def test_a_broken_outcome_sink_hurts_nobody(script):
+    def sink(outcome):
+        raise OSError("disk full")
+
+    loop = EngineLoop(
+        Scheduler(CONFIG, policies.make("fcfs")), script, StopRule({EOS}, 100), decode,
+        served_model="m", on_outcome=sink,
+    )  # fmt: skip
+    loop.start()
+    assert (await collect(await loop.submit("a", [1], SamplingParams())))[0] == "fghij"
+    loop.close()
+
+
+def test_a_client_whose_event_loop_is_gone_is_aborted(engine, script, outcomes):
+    script.gate.clear()
+    script.length = 50
+
+    async def submit_and_leave():
+        await engine.submit("a", [1], SamplingParams())
+
+    asyncio.run(submit_and_leave())
+    script.gate.set()
+    assert engine.drain(20.0)
+    assert [o.finish_reason for o in outcomes] == [FinishReason.ABORT]
+
+
+async def test_measured_steps_fit_a_cost_model(engine):
+    from engine.costs import fit
+
+    for i in range(4):
+        await collect(await engine.submit(f"r{i}", [1] * (i + 1), SamplingParams()))
+    steps = engine.measured_steps()
+    assert sum(s.prefill_tokens for s in steps) == 1 + 2 + 3 + 4
+    assert sum(s.decodes for s in steps) == 4 * 5
+    assert fit(steps).cost.step(1, 0) >= 0
+
+
+async def test_stats_have_help_for_every_metric(engine):
+    from engine.stats import HELP
+
+    await collect(await engine.submit("a", [1], SamplingParams(), FORECAST))
+    await collect(await engine.submit("b", [1], SamplingParams()))
+    metrics = engine.stats().metrics()
+    assert metrics.keys() == HELP.keys()
+    assert metrics["shortfirst_engine_requests_scored_total"] == 1
+    assert metrics["shortfirst_engine_requests_unscored_total"] == 1
+    assert metrics["shortfirst_engine_tokens_sampled_total"] == 12

@@ -1,0 +1,142 @@
+"""The sampler against distributions re-derived with NumPy, and against transformers' filters."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from engine.sampler import argmax, inverse_transform, sample
+from engine.sampling import SamplingParams
+from engine.sequence import Sequence
+
+
+def sequences(count, prompt=(1,), **params):
+    return [Sequence.start(str(i), prompt, SamplingParams(seed=i, **params)) for i in range(count)]
+
+
+def logits_row(vocabulary=600, seed=0, spread=2.0):
+    return torch.from_numpy(np.random.default_rng(seed).normal(0, spread, vocabulary)).float()
+
+
+def draws(row, count, **params):
+    return np.array(sample(row.expand(count, -1), sequences(count, **params)))
+
+
+def probabilities(row, temperature=1.0, top_k=0, top_p=1.0):
+    """By definition: scale, keep k, keep the smallest set that reaches p, normalise."""
+    p = np.exp(row.numpy().astype(np.float64) / temperature)
+    p /= p.sum()
+    order = np.argsort(-p, kind="stable")
+    if top_k:
+        p[order[top_k:]] = 0
+        p /= p.sum()
+    if top_p < 1:
+        mass_before = np.cumsum(p[order]) - p[order]
+        p[order[mass_before >= top_p]] = 0
+        p /= p.sum()
+    return p
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"temperature": 0.5}, {"top_k": 20}, {"top_p": 0.7}, {"top_k": 50, "top_p": 0.9},
+     {"temperature": 1.7, "top_p": 0.95}],
+    ids=str,
+)  # fmt: skip
+def test_draws_follow_the_distribution(params):
+    row = logits_row()
+    p = probabilities(row, **params)
+    got = draws(row, 20_000, **params)
+    counts = np.bincount(got, minlength=len(p))
+    assert counts[p == 0].sum() == 0
+    # Pool the rare tokens so that chi-squared holds.
+    order = np.argsort(-p)
+    cut = int(np.searchsorted(-p[order] * 20_000, -10))
+    observed = np.append(counts[order[:cut]], counts[order[cut:]].sum())
+    expected = np.append(p[order[:cut]], p[order[cut:]].sum()) * 20_000
+    if expected[-1] == 0:
+        observed, expected = observed[:-1], expected[:-1]
+    assert stats.chisquare(observed, expected).pvalue > 1e-4
+
+
+def test_a_nucleus_larger_than_the_first_candidates():
+    """Flat logits: top-p holds thousands of tokens, more than the cheap path looks at."""
+    row = torch.zeros(4000)
+    got = draws(row, 3000, top_p=0.5)
+    assert len(np.unique(got)) > 1000
+    assert len(np.unique(got)) <= 2000
+
+
+@pytest.mark.parametrize("vocabulary", [1, 5, 255, 256, 257, 49152])
+def test_argmax_is_the_first_of_the_largest(vocabulary):
+    rows = torch.randint(0, 50, (7, vocabulary), generator=torch.Generator().manual_seed(0))
+    assert argmax(rows.float()).tolist() == rows.numpy().argmax(1).tolist()
+
+
+def test_temperature_zero_is_greedy_and_mixes_with_drawing():
+    rows = torch.stack([logits_row(seed=i) for i in range(6)])
+    mixed = sequences(6, temperature=0.0)
+    mixed[3] = Sequence.start("3", [1], SamplingParams(seed=3))
+    got = sample(rows, mixed)
+    best = rows.argmax(1).tolist()
+    assert got[:3] + got[4:] == best[:3] + best[4:]
+
+
+@pytest.mark.parametrize("temperature", [1e-4, 1e-30])
+def test_a_tiny_temperature_is_greedy(temperature):
+    row = logits_row()
+    assert set(draws(row, 50, temperature=temperature)) == {int(row.argmax())}
+
+
+def test_top_k_one_is_greedy():
+    row = logits_row()
+    assert set(draws(row, 50, top_k=1, temperature=3.0)) == {int(row.argmax())}
+
+
+@pytest.mark.parametrize("uniform", [0.0, 0.5, 1 - 2**-53])
+def test_no_draw_of_weight_zero(uniform):
+    weights = torch.zeros(1, 600)
+    weights[0, [3, 300, 599 - 50]] = torch.tensor([1e-30, 1e-30, 2e-30])
+    token = inverse_transform(weights, torch.tensor([uniform], dtype=torch.float64))
+    assert token.item() in (3, 300, 549)
+
+
+def test_the_penalty_is_that_of_transformers():
+    from transformers import RepetitionPenaltyLogitsProcessor
+
+    row, used = logits_row(), [4, 9, 9, 77, 311]
+    row[used] += 4.0
+    penalised = RepetitionPenaltyLogitsProcessor(1.8)(torch.tensor([used]), row[None].clone())
+    (sequence,) = sequences(1, prompt=used, repetition_penalty=1.8, temperature=0.0)
+    assert sample(row[None], [sequence]) == penalised.argmax(1).tolist()
+    sequence.append(int(penalised.argmax()))
+    assert sequence.used == {*used, int(penalised.argmax())}
+
+
+def test_the_seed_decides_alone():
+    row = logits_row()
+    one = Sequence.start("a", [1], SamplingParams(seed=7))
+    two = Sequence.start("b", [1], SamplingParams(seed=7))
+    noise = sequences(5)
+    for _ in range(10):
+        alone = sample(row[None], [one])
+        crowd = sample(torch.stack([logits_row(seed=9)] * 5 + [row]), [*noise, two])
+        assert alone[0] == crowd[-1]
+
+
+def test_logits_that_are_not_finite_are_an_error():
+    row = torch.full((1, 300), float("nan"))
+    with pytest.raises(FloatingPointError, match="not finite"):
+        sample(row, sequences(1))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("max_tokens", 0), ("max_tokens", -3), ("max_tokens", 1.5), ("max_tokens", True),
+     ("temperature", -0.1), ("temperature", float("nan")), ("temperature", "1"), ("top_p", 0.0),
+     ("top_p", 1.01), ("top_k", -1), ("seed", -1), ("seed", 2**64), ("ignore_eos", 1),
+     ("repetition_penalty", 0.0), ("repetition_penalty", float("inf"))],
+)  # fmt: skip
+def test_sampling_params_name_the_field(field, value):
+    with pytest.raises(ValueError, match=f"^{field} must"):
+        SamplingParams(**{field: value})
