@@ -135,10 +135,12 @@ def _decodes(steps: Sequence[Step], shape: KVShape, device: torch.device) -> Dec
     owner = np.zeros(count, dtype=np.int64)
     owner[places] = np.repeat(np.arange(len(steps)), used)
     filled = np.full(count, size)
-    table = np.zeros((len(steps), most), dtype=np.int64)
+    table = np.empty((len(steps), most), dtype=np.int64)
     absent = np.full((len(steps), most, 1), -np.inf, dtype=np.float32)
     first = 0
     for row, (step, n) in enumerate(zip(steps, used, strict=True)):
+        # The filler is a block of its own: that of another, times 0, is NaN if it holds a NaN.
+        table[row] = places[first]
         table[row, :n] = places[first : first + n]
         absent[row, :n] = 0.0
         filled[places[first + n - 1]] = step.start + 1 - (n - 1) * size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from typing import Protocol
@@ -13,6 +14,8 @@ from engine.runner import Runner
 from engine.sampler import sample
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
+
+log = logging.getLogger(__name__)
 
 
 class Executor(Protocol):
@@ -31,8 +34,11 @@ class Executor(Protocol):
         ...
 
     def run(self, plan: Plan) -> Mapping[str, int]:
-        """Run a plan; the token of each request that sampled one. Raises when the step failed:
-        then no request of it got a token."""
+        """Run a plan; the token of each request that sampled one.
+
+        A request that should have sampled and is absent failed alone, and must end. Raises when
+        the step failed: then no request of it got a token.
+        """
         ...
 
 
@@ -71,7 +77,14 @@ class TorchExecutor:
         if not requests:
             return {}
         sequences = [self._sequences[request] for request in requests]
-        tokens = sample(logits, sequences)
-        for sequence, token in zip(sequences, tokens, strict=True):
-            sequence.append(token)
-        return dict(zip(requests, tokens, strict=True))
+        tokens: dict[str, int] = {}
+        for sequence, token in zip(sequences, sample(logits, sequences), strict=True):
+            if token is None:
+                log.error("request %s ends: the model's logits are not finite", sequence.id)
+            else:
+                sequence.append(token)
+                tokens[sequence.id] = token
+        if len(tokens) < len(requests):
+            lost = [step for step in plan.steps if step.samples and step.request_id not in tokens]
+            self._runner.wipe(block for step in lost for block in step.block_table)
+        return tokens

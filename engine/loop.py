@@ -19,11 +19,12 @@ from engine.costs import MeasuredStep
 from engine.detokenise import Decode
 from engine.events import Dead, Ended, Overloaded, Tokens
 from engine.executor import Executor
-from engine.live import Live, OnOutcome
+from engine.live import OnOutcome
+from engine.roster import Roster
 from engine.sampling import SamplingParams
 from engine.stats import Counters, Stats
 from engine.stop import StopRule
-from engine.stream import Delivery, Stream, deliver
+from engine.stream import Stream, deliver
 from ranker.types import FinishReason, Forecast
 
 log = logging.getLogger(__name__)
@@ -54,13 +55,9 @@ class EngineLoop:
         self._scheduler = scheduler
         self._executor = executor
         self._stop = stop
-        self._decode = decode
-        self._served_model = served_model
-        self._on_outcome = on_outcome or (lambda outcome: None)
         self._clock = clock
         self._wall = wall
-        self._live: dict[str, Live] = {}
-        self._gone: list[str] = []
+        self._roster = Roster(executor, stop, decode, served_model, on_outcome)
         self._counters = Counters()
         self._changed = threading.Condition()
         self._accepting = True
@@ -114,7 +111,7 @@ class EngineLoop:
                 self._executor.remove(request_id)
                 raise
             started = self._wall() - (now - arrival)
-            self._live[request_id] = Live(request, stream, self._decode, started)
+            self._roster.enter(request, stream, started)
             self._counters.queued(forecast is not None, self._scheduler.num_waiting)
             self._changed.notify_all()
         return stream
@@ -126,8 +123,7 @@ class EngineLoop:
             request = self._scheduler.abort(request_id, now)
             if request is None:
                 return
-            self._gone.append(request_id)
-            events = self._end(request, FinishReason.ABORT, now)
+            events = self._roster.end(request, FinishReason.ABORT, now)
             self._changed.notify_all()
         deliver(events)
 
@@ -136,8 +132,8 @@ class EngineLoop:
         ``timeout_s``. Whether all ended by themselves."""
         with self._changed:
             self._accepting = False
-            done = self._changed.wait_for(lambda: not self._live or self._dead, timeout_s)
-            left = list(self._live)
+            done = self._changed.wait_for(lambda: not self._roster.ids or self._dead, timeout_s)
+            left = self._roster.ids
         for request_id in left:
             self.abort(request_id)
         return done and not left
@@ -167,21 +163,22 @@ class EngineLoop:
             while self._await_work():
                 self._step()
         except Exception as error:
-            # No traceback: its source lines are harmless, but a message might quote an input.
+            # The type alone, here and below: the message of a foreign error might quote an input.
             log.critical("the engine loop died: %s", type(error).__name__)
-            log.debug("the engine loop died", exc_info=True)
         finally:
             self._die()
 
     def _await_work(self) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: self._scheduler.has_work or self._gone or self._closing)
+            self._changed.wait_for(
+                lambda: self._scheduler.has_work or self._roster.leavers or self._closing
+            )
             return not self._closing
 
     def _step(self) -> None:
         begun = self._clock()
         with self._changed:
-            self._forget()
+            self._roster.forget()
             plan = self._scheduler.schedule(begun)
             self._counters.schedule_seconds += self._clock() - begun
             if not plan:
@@ -193,7 +190,12 @@ class EngineLoop:
         tokens, failed = self._run(plan)
         now = self._clock()
         with self._changed:
-            events = self._commit(plan, tokens, failed, now)
+            finished, events = self._roster.take(plan, tokens, failed)
+            for request in self._scheduler.commit(plan, finished, now):
+                events += self._roster.end(
+                    request, request.finish_reason or FinishReason.ERROR, now
+                )
+            self._roster.forget()
             self._counters.stepped(plan, len(tokens), self._scheduler.num_running, now - ran_at)
             self._counters.schedule_seconds += self._clock() - now
             self._counters.failed_steps += failed
@@ -211,55 +213,14 @@ class EngineLoop:
                 type(error).__name__,
                 len(plan.steps),
             )
-            log.debug("step %d failed", plan.number, exc_info=True)
             return {}, True
-
-    def _commit(
-        self, plan: Plan, tokens: Mapping[str, int], failed: bool, now: float
-    ) -> list[Delivery]:
-        finished: dict[str, FinishReason] = {}
-        events: list[Delivery] = []
-        if failed:
-            finished = {step.request_id: FinishReason.ERROR for step in plan.steps}
-        for request_id, token in tokens.items():
-            live = self._live.get(request_id)
-            if live is None:  # aborted while the model ran
-                continue
-            reason = self._stop.check(self._executor.sequence(request_id))
-            if reason is not None:
-                finished[request_id] = reason
-            events.append((live.stream, live.tokens(token, last=reason is not None)))
-        finished = {request_id: r for request_id, r in finished.items() if request_id in self._live}
-        for request in self._scheduler.commit(plan, finished, now):
-            self._gone.append(request.id)
-            events += self._end(request, request.finish_reason or FinishReason.ERROR, now)
-        self._forget()
-        return events
-
-    def _end(self, request: Request, reason: FinishReason, now: float) -> list[Delivery]:
-        live = self._live.pop(request.id)
-        try:
-            self._on_outcome(live.outcome(self._served_model, reason, now))
-        except Exception as error:
-            log.error("an outcome was not taken (%s)", type(error).__name__)
-        return [*live.rest(), (live.stream, live.ended(reason, now))]
-
-    def _forget(self) -> None:
-        for request_id in self._gone:
-            self._executor.remove(request_id)
-        self._gone.clear()
 
     def _die(self) -> None:
         """Nothing runs any more: end every stream there is."""
         with self._changed:
             reason = FinishReason.ABORT if self._closing else FinishReason.ERROR
             self._dead = True
-            now = self._clock()
-            events = [
-                e
-                for live in list(self._live.values())
-                for e in self._end(live.request, reason, now)
-            ]
+            events = self._roster.end_all(reason, self._clock())
             self._changed.notify_all()
         deliver(events)
 

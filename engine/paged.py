@@ -57,3 +57,8 @@ class KVPool:
             .reshape(1, self.shape.kv_heads, -1, self.shape.head_dim)[:, :, :length]
             for pool in (self.keys, self.values)
         )
+
+    def wipe(self, blocks: torch.Tensor) -> None:
+        """Zero ``blocks``. A NaN left behind would reach the next owner through masked slots."""
+        for pool in (*self.keys, *self.values):
+            pool[blocks] = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
@@ -41,3 +41,8 @@ class Runner:
             step=StepContext(self._pool, work),
         )
         return work.sampled, out.logits[0][: len(work.sampled)]
+
+    @torch.inference_mode()
+    def wipe(self, blocks: Iterable[int]) -> None:
+        """Zero the blocks of a request whose numbers went wrong, before somebody else has them."""
+        self._pool.wipe(torch.tensor(sorted(set(blocks)), device=self.model.device))

@@ -18,28 +18,26 @@ _SPAN = 256
 _CANDIDATES = 512
 
 
-def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[int]:
+def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[int | None]:
     """One token per row of ``logits [B, vocabulary]``; row b belongs to ``sequences[b]``.
 
-    Raises ``FloatingPointError`` when a row holds no finite maximum, naming the request.
+    ``None`` for a row that holds a NaN or has no finite maximum: the model failed there, and only
+    there.
     """
     logits = logits.float()
     penalised = [b for b, s in enumerate(sequences) if s.sampling.repetition_penalty != 1.0]
     if penalised:
         logits = _penalise(logits, sequences, penalised)
     tokens = argmax(logits)
+    # A NaN counts as the largest, so this finds one wherever it is.
+    finite = torch.isfinite(logits.gather(1, tokens[:, None])).squeeze(1)
     drawn = [b for b, s in enumerate(sequences) if not s.sampling.greedy]
     if drawn:
         index = torch.tensor(drawn, device=logits.device)
         chosen = _draw(logits.index_select(0, index), tokens[index], [sequences[b] for b in drawn])
         tokens = tokens.index_copy(0, index, chosen)
-    peaks = logits.gather(1, tokens[:, None]).squeeze(1)
-    picked: list[int]
-    picked, finite = torch.stack((tokens, torch.isfinite(peaks).long())).tolist()
-    for sequence, ok in zip(sequences, finite, strict=True):
-        if not ok:
-            raise FloatingPointError(f"request {sequence.id!r}: the model's logits are not finite")
-    return picked
+    picked, fine = torch.stack((tokens, finite.long())).tolist()
+    return [token if ok else None for token, ok in zip(picked, fine, strict=True)]
 
 
 def argmax(logits: torch.Tensor) -> torch.Tensor:

@@ -16,6 +16,7 @@ from engine.models import Model, adopt
 from engine.runner import Runner
 from engine.sampling import SamplingParams
 from engine.stop import StopRule
+from ranker.types import FinishReason
 
 
 class LetterTokenizer:
@@ -82,6 +83,7 @@ class Served:
 
     tokens: dict[str, list[int]]
     plans: list[Plan] = field(repr=False)
+    failed: set[str] = field(default_factory=set)
 
     @property
     def preemptions(self) -> int:
@@ -114,12 +116,17 @@ def serve_all(
     while scheduler.has_work:
         plan = scheduler.schedule(0.0)
         served.plans.append(plan)
-        reasons = {name: stop.check(executor.sequence(name)) for name in executor.run(plan)}
+        sampled = executor.run(plan)
+        reasons = {name: stop.check(executor.sequence(name)) for name in sampled}
+        lost = {s.request_id for s in plan.steps if s.samples and s.request_id not in sampled}
+        reasons |= dict.fromkeys(lost, FinishReason.ERROR)
+        served.failed |= lost
         ended = scheduler.commit(plan, {k: r for k, r in reasons.items() if r}, 0.0)
         scheduler.check_integrity()
         for request in ended:
-            sequence = executor.sequence(request.id)
-            served.tokens[request.id] = sequence.tokens[sequence.prompt_tokens :]
+            if request.id not in served.failed:
+                sequence = executor.sequence(request.id)
+                served.tokens[request.id] = sequence.tokens[sequence.prompt_tokens :]
             executor.remove(request.id)
     return served
 

@@ -71,7 +71,8 @@ def test_bundled_model_gives_the_tokens_of_transformers(bundled_folder, serve):
     from transformers import AutoModelForCausalLM
 
     model = load(bundled_folder, dtype="float32", device="cpu")
-    subjects = "tides bread glass honey clocks moss trains salt owls ink rope tin".split()
+    subjects = ("tides", "bread", "glass", "honey", "clocks", "moss", "trains", "salt", "owls",
+                "ink", "rope", "tin")  # fmt: skip
     questions = [f"How are {s} made?" for s in subjects] + [
         f"Explain {s} to a child, in three sentences. Begin with an example and end with a "
         f"question that they can answer by looking out of the window." for s in subjects
@@ -104,3 +105,19 @@ def test_what_is_sampled_does_not_depend_on_company(tiny_model, serve):
     assert squeezed.tokens == together
     for name, ids in prompts.items():
         assert serve(tiny_model, {name: ids}, sampling, ROOMY).tokens[name] == together[name]
+
+
+def test_a_request_that_goes_wrong_hurts_nobody(make_network, make_model, serve):
+    """A token whose embedding is NaN poisons its request, also for who gets its blocks later."""
+    network = make_network(tie_word_embeddings=False)
+    network.model.embed_tokens.weight.data[7] = float("nan")
+    model = make_model(network)
+    prompts = random_prompts(16, 1000, 10, 60, seed=3)
+    prompts = {n: [t if t != 7 else 8 for t in ids] for n, ids in prompts.items()}
+    greedy = SamplingParams(max_tokens=15, temperature=0.0, ignore_eos=True)
+    expected = serve(model, prompts, greedy, TIGHT).tokens
+    bad = {f"bad{i}": [*ids[:5], 7, *ids[5:]] for i, ids in enumerate(prompts.values())}
+    mixed = {n: ids for pair in zip(bad.items(), prompts.items(), strict=True) for n, ids in pair}
+    served = serve(model, mixed, greedy, TIGHT)
+    assert served.failed == set(bad)
+    assert served.tokens == expected

@@ -41,9 +41,8 @@ def test_a_model_saved_to_a_folder_with_spaces_and_accents(tmp_path, make_networ
     ("change", "problem"),
     [({"sliding_window": 16, "use_sliding_window": True}, "sliding window"),
      ({"layer_types": ["full_attention", "linear_attention"]}, "linear_attention"),
-     ({"rope_parameters": {"rope_type": "dynamic"}}, "rope type 'dynamic'"),
-     ({"max_position_embeddings": None}, "how many positions")],
-    ids=["window", "layers", "rope", "positions"],
+     ({"rope_parameters": {"rope_type": "dynamic"}}, "rope type 'dynamic'")],
+    ids=["window", "layers", "rope"],
 )  # fmt: skip
 def test_configs_that_would_run_wrongly_are_refused(make_network, change, problem):
     config = make_network(layers=1).config
@@ -51,6 +50,14 @@ def test_configs_that_would_run_wrongly_are_refused(make_network, change, proble
         setattr(config, name, value)
     with pytest.raises(ValueError, match=problem):
         check_config(config)
+
+
+def test_a_config_without_a_longest_position_is_refused():
+    """As BLOOM's, whose positions are a bias and have no end."""
+    from transformers import BloomConfig
+
+    with pytest.raises(ValueError, match="how many positions"):
+        check_config(BloomConfig(vocab_size=100, hidden_size=32, n_layer=2, n_head=4))
 
 
 def test_an_architecture_with_another_attention_is_refused(make_model):

@@ -124,10 +124,22 @@ def test_the_seed_decides_alone():
         assert alone[0] == crowd[-1]
 
 
-def test_logits_that_are_not_finite_are_an_error():
-    row = torch.full((1, 300), float("nan"))
-    with pytest.raises(FloatingPointError, match="not finite"):
-        sample(row, sequences(1))
+@pytest.mark.parametrize("vocabulary", [300, 512, 1000])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize(
+    "params", [{"temperature": 0.0}, {}, {"top_k": 5}, {"top_p": 0.5}], ids=str
+)
+def test_a_row_that_is_not_finite_fails_alone(vocabulary, bad, params):
+    rows = torch.stack([logits_row(vocabulary, seed=i) for i in range(3)])
+    alone = sample(rows, sequences(3, **params))
+    rows[1] = bad
+    assert sample(rows, sequences(3, **params)) == [alone[0], None, alone[2]]
+
+
+def test_one_nan_among_finite_logits_is_found():
+    rows = torch.stack([logits_row(700), logits_row(700)])
+    rows[0, 650] = float("nan")
+    assert sample(rows, sequences(2, temperature=0.0)) == [None, int(rows[1].argmax())]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,96 @@
+"""The requests that have not ended: what a step yields becomes their events and outcomes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from engine.core.plan import Plan
+from engine.core.request import Request
+from engine.detokenise import Decode
+from engine.executor import Executor
+from engine.live import Live, OnOutcome
+from engine.stop import StopRule
+from engine.stream import Delivery, Stream
+from ranker.types import FinishReason
+
+log = logging.getLogger(__name__)
+
+
+class Roster:
+    """Who is being generated for. The loop's lock guards it."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        stop: StopRule,
+        decode: Decode,
+        served_model: str,
+        on_outcome: OnOutcome | None,
+    ) -> None:
+        self._executor = executor
+        self._stop = stop
+        self._decode = decode
+        self._served_model = served_model
+        self._on_outcome = on_outcome or (lambda outcome: None)
+        self._live: dict[str, Live] = {}
+        self._gone: list[str] = []
+
+    @property
+    def ids(self) -> list[str]:
+        """Requests that have not ended."""
+        return list(self._live)
+
+    @property
+    def leavers(self) -> bool:
+        """Whether the executor still holds requests that ended."""
+        return bool(self._gone)
+
+    def enter(self, request: Request, stream: Stream, arrived: float) -> None:
+        """``arrived`` in Unix seconds."""
+        self._live[request.id] = Live(request, stream, self._decode, arrived)
+
+    def take(
+        self, plan: Plan, tokens: Mapping[str, int], failed: bool
+    ) -> tuple[dict[str, FinishReason], list[Delivery]]:
+        """Who ends with this step, and the events of its tokens.
+
+        All of a ``failed`` step end with an error, as does a request that sampled and has no token.
+        """
+        finished = {
+            step.request_id: FinishReason.ERROR
+            for step in plan.steps
+            if step.request_id in self._live
+            and (failed or (step.samples and step.request_id not in tokens))
+        }
+        events: list[Delivery] = []
+        for request_id, token in tokens.items():
+            live = self._live.get(request_id)
+            if live is None:  # aborted while the model ran
+                continue
+            reason = self._stop.check(self._executor.sequence(request_id))
+            if reason is not None:
+                finished[request_id] = reason
+            events.append((live.stream, live.tokens(token, last=reason is not None)))
+        return finished, events
+
+    def end(self, request: Request, reason: FinishReason, now: float) -> list[Delivery]:
+        """Report the outcome of a request that ended at ``now``; its last events."""
+        self._gone.append(request.id)
+        live = self._live.pop(request.id)
+        try:
+            self._on_outcome(live.outcome(self._served_model, reason, now))
+        except Exception as error:
+            log.error("an outcome was not taken (%s)", type(error).__name__)
+        return [*live.rest(), (live.stream, live.ended(reason, now))]
+
+    def end_all(self, reason: FinishReason, now: float) -> list[Delivery]:
+        """As :meth:`end`, of everyone."""
+        requests = [live.request for live in self._live.values()]
+        return [event for request in requests for event in self.end(request, reason, now)]
+
+    def forget(self) -> None:
+        """Let the executor drop those that ended. Only between steps."""
+        for request_id in self._gone:
+            self._executor.remove(request_id)
+        self._gone.clear()
