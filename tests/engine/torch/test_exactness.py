@@ -1,39 +1,12 @@
 """The engine against ``transformers.generate``, token by token, in float32."""
 
-import random
-
 import pytest
 import torch
 
 from engine.core.scheduler import SchedulerConfig
 from engine.models import load
 from engine.sampling import SamplingParams
-
-ROOMY = SchedulerConfig(max_num_seqs=32, max_num_batched_tokens=4096, block_size=16, num_blocks=400)
-#: Too few blocks for all, and prompts that need several steps.
-TIGHT = SchedulerConfig(
-    max_num_seqs=32, max_num_batched_tokens=40, block_size=8, num_blocks=60, watermark=0.0
-)
-
-
-def reference(network, prompts, tokens):
-    """Greedy tokens of each prompt generated alone by transformers."""
-    out = {}
-    for name, ids in prompts.items():
-        row = torch.tensor([ids], device=network.device)
-        generated = network.generate(
-            row, attention_mask=torch.ones_like(row), max_new_tokens=tokens, do_sample=False
-        )
-        out[name] = generated[0, len(ids) :].tolist()
-    return out
-
-
-def random_prompts(count, vocabulary, low, high, seed=0):
-    draw = random.Random(seed)
-    return {
-        f"p{i}": [draw.randrange(3, vocabulary) for _ in range(draw.randint(low, high))]
-        for i in range(count)
-    }
+from tests.engine.torch.reference import ROOMY, TIGHT, random_prompts, reference
 
 
 @pytest.mark.parametrize("config", [ROOMY, TIGHT], ids=["roomy", "tight"])
