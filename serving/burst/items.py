@@ -26,11 +26,11 @@ class BurstConfig:
     prompts are left out of the draw, not cut.
     """
 
-    requests: int = 64
+    requests: int = 96
     spread_s: float = 1.0
-    max_tokens: int = 512
+    max_tokens: int = 1024
     max_prompt_chars: int = 1200
-    seed: int = 7
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.requests < 2:

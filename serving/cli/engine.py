@@ -35,6 +35,13 @@ def engine(
             "service's own."
         ),
     ] = "",
+    report: Annotated[
+        bool,
+        typer.Option(
+            help="Tell the rank service how long answers became. Off for benchmarks that impose "
+            "lengths."
+        ),
+    ] = True,
     rank_deadline_ms: Annotated[
         float, typer.Option(help="How long a request waits for its forecast.")
     ] = 50.0,
@@ -70,7 +77,10 @@ def engine(
     ] = 30.0,
     ready_file: Annotated[
         Path | None,
-        typer.Option(help="Written once the engine answers: {pid, grpc, http, metrics} as JSON."),
+        typer.Option(
+            help="Written once the engine answers: {pid, policy, cost, grpc, http, metrics} "
+            "as JSON."
+        ),
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -111,12 +121,20 @@ def engine(
         drain_s=drain_seconds,
         rank=RankClientConfig(rank_target, rank_deadline_ms / 1000) if rank_target else None,
         rank_model=rank_model,
+        report=report,
     )
-    start = engine_setup.starter(setup, engine_setup.load(setup, Home.resolve().cache))
+    loaded = engine_setup.load(setup, Home.resolve().cache)
+    setup = engine_setup.with_cost(setup, loaded)
+    start = engine_setup.starter(setup, loaded)
+    facts = {"policy": policy, "cost": _cost_text(setup.cost)} if setup.cost else {"policy": policy}
     try:
-        asyncio.run(run(config, start, CollectorRegistry(), ready_file=ready_file))
+        asyncio.run(run(config, start, CollectorRegistry(), facts=facts, ready_file=ready_file))
     except EngineStopped as error:
         raise UserError(str(error), status=1) from None
+
+
+def _cost_text(cost: CostModel) -> str:
+    return ",".join(f"{part:.6g}" for part in (cost.base, cost.decode, cost.prefill))
 
 
 def _cost(text: str) -> CostModel | None:

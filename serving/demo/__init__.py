@@ -1,0 +1,1 @@
+"""The whole loop on real prompts and a real model: train, serve, compare, drift, report."""
