@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import bootstrap
 
+from drift.tau import kendall_tau
+from engine.core.config import SchedulerConfig
+from engine.core.costs import CostModel
+from engine.core.request import Request
+from engine.efficiency import sjf_efficiency
 from engine.metrics import Timing
+from ranker.types import LEVELS, Forecast
 from serving.burst.client import Lengths, Reply, Sampling
 from serving.burst.compare import PolicyResult, QueueDepth, compare, order, ratio
 from serving.burst.items import BurstConfig, Item, draw
+from serving.burst.session import Comparison, SessionConfig
+from serving.burst.table import as_dict, rows, verdict
+
+FORECAST = Forecast(1.0, tuple(10.0 * (i + 1) for i in range(len(LEVELS))), "r", "1")
 
 
 def timing(arrival: float, first: float, finished: float, tokens: int = 10) -> Timing:
@@ -69,16 +82,29 @@ def test_policies_are_interleaved_so_that_drift_of_the_machine_cancels():
 
 
 def test_each_policy_gets_its_own_replies_in_order_of_repetition():
-    seen: list[str] = []
+    seen: list[tuple[str, int]] = []
 
-    async def run(policy: str, name: str) -> list[Reply]:
-        seen.append(name)
-        return [reply(0.0, 1.0, 2.0 if policy == "a" else 4.0)]
+    async def run(policy: str, repetition: int) -> list[Reply]:
+        seen.append((policy, repetition))
+        return [reply(0.0, 1.0, repetition + (2.0 if policy == "a" else 4.0))]
 
-    results = asyncio.run(compare(["a", "b"], 3, run))
-    assert seen == ["a-0", "b-0", "b-1", "a-1", "a-2", "b-2"]
-    assert [s.e2el.mean for s in results["b"].summaries] == [4.0] * 3
-    assert ratio(results["b"], results["a"], lambda s: s.e2el.mean).per_run == (2.0, 2.0, 2.0)
+    results = asyncio.run(compare(["a", "b"], 3, run, together=False))
+    assert seen == order(["a", "b"], 3)
+    assert [t.e2el for t in results["b"].timings] == [4.0, 5.0, 6.0]
+
+
+def test_policies_that_run_together_overlap():
+    inside = 0
+
+    async def run(policy: str, repetition: int) -> list[Reply]:
+        nonlocal inside
+        inside += 1
+        while inside < 2 * (repetition + 1):  # both of a repetition must be here to go on
+            await asyncio.sleep(0)
+        return [reply(0.0, 1.0, 2.0)]
+
+    results = asyncio.run(compare(["a", "b"], 2, run, together=True))
+    assert [len(result.runs) for result in results.values()] == [2, 2]
 
 
 def test_queue_depth_is_a_time_average():
@@ -108,9 +134,66 @@ def test_unscored_requests_are_counted():
     assert PolicyResult("p", (replies,)).unscored == 0.5
 
 
-def test_ratios_are_taken_repetition_by_repetition():
-    slow = PolicyResult("a", ((reply(0, 1, 8),), (reply(0, 1, 16),)))
-    fast = PolicyResult("b", ((reply(0, 1, 2),), (reply(0, 1, 2),)))
-    found = ratio(slow, fast, lambda summary: summary.e2el.mean)
-    assert (found.low, found.high) == (4.0, 8.0)
-    assert found.mean == pytest.approx(32**0.5)
+def test_the_ratio_of_means_has_a_paired_bootstrap_interval():
+    generator = np.random.default_rng(3)
+    a = generator.lognormal(1.0, 0.5, 300)
+    slow = PolicyResult("a", (tuple(reply(0, 0, x) for x in a),))
+    fast = PolicyResult("b", (tuple(reply(0, 0, x / 2) for x in a),))
+    always = ratio(slow, fast, lambda timing: timing.e2el)
+    # Twice as fast for each request: whichever are drawn, the ratio of means is 2.
+    assert (always.value, always.low, always.high) == pytest.approx((2.0, 2.0, 2.0))
+
+    b = generator.permutation(a) / 2
+    other = PolicyResult("b", (tuple(reply(0, 0, x) for x in b),))
+    found = ratio(slow, other, lambda timing: timing.e2el)
+    theirs = bootstrap(
+        (a, b),
+        lambda x, y, axis: x.mean(axis=axis) / y.mean(axis=axis),
+        paired=True,
+        method="percentile",
+        random_state=0,
+    ).confidence_interval
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), rel=0.02)
+
+
+def test_a_ratio_needs_the_same_requests_on_both_sides():
+    one = PolicyResult("a", ((reply(0, 1, 2),),))
+    two = PolicyResult("b", ((reply(0, 1, 2), reply(0, 1, 2)),))
+    with pytest.raises(ValueError, match="argument 2 is longer"):
+        ratio(one, two, lambda timing: timing.e2el)
+
+
+def test_a_burst_that_fits_into_the_engine_is_refused():
+    with pytest.raises(ValueError, match="nothing queues"):
+        SessionConfig(max_num_seqs=8, burst=BurstConfig(requests=8))
+    with pytest.raises(ValueError, match="policy must differ"):
+        SessionConfig(policy="fcfs")
+
+
+def comparison(slow: tuple[Reply, ...], fast: tuple[Reply, ...]) -> Comparison:
+    requests = [
+        Request(str(i), 0.0, 5, FORECAST, true_tokens=10 * (i + 1)) for i in range(len(slow))
+    ]
+    cost = CostModel(0.02, 0.001, 0.001)
+    scheduler = SchedulerConfig(1, 64, 16, 64)
+    return Comparison(
+        results={"fcfs": PolicyResult("fcfs", (slow,)), "boost": PolicyResult("boost", (fast,))},
+        items=[],
+        forecasts=[FORECAST] * len(slow),
+        tau=kendall_tau([1.0, 2.0, 3.0], [1, 2, 3]),
+        efficiency=sjf_efficiency(requests, scheduler, cost),
+        cost=cost,
+        ranker="r version 1",
+    )
+
+
+def test_the_verdict_says_who_lost_and_admits_a_defeat():
+    slow = (reply(0, 1, 4), reply(0, 2, 8), reply(0, 3, 9))
+    fast = (reply(0, 1, 1), reply(0, 2, 2), reply(0, 3, 10))
+    won = comparison(slow, fast)
+    assert verdict(won).startswith("boost: 1.6x lower mean per-token latency than fcfs")
+    assert "33% of requests took longer end to end under boost" in verdict(won)
+    assert "did NOT beat fcfs" in verdict(comparison(fast, slow))
+    columns, shown = rows(won)
+    assert all(len(row) == len(columns) for row in shown)
+    assert json.loads(json.dumps(as_dict(won)))["slower_share"] == pytest.approx(1 / 3)
