@@ -87,9 +87,12 @@ class Services:
         while self._running:
             self._running.pop().stop()
 
-    def check(self) -> None:
-        for service in self._running:
-            service.check()
+    def wait(self) -> None:
+        """Wait until a child ends by itself, which raises :class:`ServiceFailed`."""
+        while True:
+            for service in self._running:
+                service.check()
+            time.sleep(0.2)
 
 
 @dataclass(frozen=True, slots=True)

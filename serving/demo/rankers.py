@@ -22,10 +22,15 @@ if TYPE_CHECKING:
 SERVED = (SERVED_MODEL, smollm2.SERVED_MODEL)
 
 
-def train(sharegpt: ShareGpt, registry: Registry, now: datetime) -> dict[str, Result]:
+def train(
+    sharegpt: ShareGpt,
+    registry: Registry,
+    now: datetime,
+    served_models: Sequence[str] = SERVED,
+) -> dict[str, Result]:
     """Train, evaluate and register one ranker per served model; results by served model."""
     results = {}
-    for served_model in SERVED:
+    for served_model in served_models:
         with tables.stages() as progress:
             results[served_model] = pipeline.run(
                 pipeline.job(sharegpt, served_model),

@@ -21,6 +21,7 @@ from serving.demo import rankers, report
 from serving.demo.config import DemoConfig
 from serving.demo.drift import Traffic, Watched, watch
 from serving.demo.outcomes import Feed
+from serving.demo.services import start_rank
 from serving.demo.stage import Narrator
 from serving.paths import Home
 from serving.processes import Service, Services, services
@@ -84,7 +85,7 @@ def run(config: DemoConfig, home: Home, say: Narrator, now: Callable[[], datetim
         services(Path(scratch)) as children,
     ):
         with say.step(4, "The same burst under fcfs and under the learned policy"):
-            rank = _start_rank(children, Path(scratch))
+            rank = start_rank(children, Path(scratch))
             comparison = _compare(config, sharegpt, children, rank, say)
         with say.step(5, "The drift monitor: usual traffic, then truly different traffic"):
             traffic, watched = _drift(config, sharegpt, trained, rank, Path(scratch), say, now())
@@ -114,15 +115,6 @@ def _train(sharegpt: ShareGpt, home: Home, say: Narrator, now: datetime) -> dict
             say.say(f"{made.name}: version {made.version} orders worse than the champion; kept")
     say.say(rankers.flat_line(trained[smollm2.SERVED_MODEL]))
     return trained
-
-
-def _start_rank(children: Services, scratch: Path) -> Service:
-    served = [part for model in rankers.SERVED for part in ("--ranker", rankers.champion(model))]
-    return children.launch(
-        "rank-service",
-        ["serve", *served, "--port", "0", "--metrics-port", "0", "--reload-seconds", "0",
-         "--outcomes", str(scratch / "outcomes.db"), "--events", str(scratch / "events.jsonl")],
-    ).wait()  # fmt: skip
 
 
 def _compare(
