@@ -48,19 +48,28 @@ def paged_attention(
     for name in ("sliding_window", "softcap", "s_aux"):
         if kwargs.get(name) is not None:
             raise NotImplementedError(f"attention with {name} is not supported")
-    pool, batch = step.pool, step.batch
     layer = int(module.layer_idx)  # type: ignore[arg-type]  # nn.Module types attributes loosely
-    q = query[0].transpose(0, 1)
-    k = key[0].transpose(0, 1)
-    v = value[0].transpose(0, 1)
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     scale = q.shape[-1] ** -0.5 if scaling is None else scaling
+    return attend(q, k, v, step, layer, scale).unsqueeze(0), None
+
+
+def attend(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    step: StepContext,
+    layer: int,
+    scale: float,
+) -> torch.Tensor:
+    """Store ``k`` and ``v [T, kv heads, dim]`` and attend with ``q [T, heads, dim]``; as ``q``."""
+    pool, batch = step.pool, step.batch
     pool.write(layer, batch.kv_rows, k, v)
     parts = []
     if (decodes := batch.decodes) is not None:
         parts.append(_decode(q[: decodes.sequences], pool, layer, decodes, scale))
     parts += [_prefill(q, k, v, pool, layer, chunk, scale) for chunk in batch.chunks]
-    out = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return out.unsqueeze(0), None
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _decode(
@@ -80,7 +89,11 @@ def _decode(
     n, kv_heads, size, dim = keys.shape
     s, heads, _ = q.shape
     group = heads // kv_heads
-    queries = (q * scale).index_select(0, decodes.owner).view(n * kv_heads, group, dim)
+    queries = (
+        (q if scale == 1.0 else q * scale)
+        .index_select(0, decodes.owner)
+        .view(n * kv_heads, group, dim)
+    )
     scores = torch.bmm(queries, keys.view(-1, size, dim).transpose(1, 2))
     # float32 from here on: adding the float32 mask promotes.
     scores = scores.view(n, heads, size) + decodes.tail

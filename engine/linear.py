@@ -7,7 +7,7 @@ private to torch, so :func:`supported` tries them before they are relied on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import nn
@@ -24,18 +24,9 @@ class PackedLinear(nn.Module):
 
     def __init__(self, *layers: nn.Linear) -> None:
         super().__init__()
-        weight = torch.cat([layer.weight.detach() for layer in layers])
+        # A bias may be on some alone: Qwen2 has one on q, k and v, and on nothing else.
+        weight, self.bias = _stacked(layers)
         self.out_features, self.in_features = weight.shape
-        biases = [layer.bias for layer in layers]
-        # An all-or-nothing rule would be simpler, but Qwen2 has biases on q, k and v alone.
-        self.bias: torch.Tensor | None = None
-        if any(bias is not None for bias in biases):
-            self.bias = torch.cat(
-                [
-                    weight.new_zeros(layer.out_features) if bias is None else bias.detach()
-                    for layer, bias in zip(layers, biases, strict=True)
-                ]
-            )
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -74,3 +65,30 @@ def pack(model: nn.Module, skip: Iterable[str] = ()) -> int:
         setattr(model.get_submodule(parent_name), child, PackedLinear(module))
         count += 1
     return count
+
+
+def stack(layers: Sequence[nn.Linear], *, pack: bool) -> Callable[[torch.Tensor], torch.Tensor]:
+    """One linear that gives the outputs of ``layers`` side by side; packed, or a plain one."""
+    if pack:
+        return PackedLinear(*layers)
+    if len(layers) == 1:
+        return layers[0]
+    weight, bias = _stacked(layers)
+    plain = nn.Linear(weight.shape[1], weight.shape[0], bias is not None, device="meta")
+    plain.weight = nn.Parameter(weight, requires_grad=False)
+    if bias is not None:
+        plain.bias = nn.Parameter(bias, requires_grad=False)
+    return plain
+
+
+def _stacked(layers: Sequence[nn.Linear]) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Weights and biases one after the other; zeros for a layer without bias beside one with."""
+    weight = torch.cat([layer.weight.detach() for layer in layers])
+    if all(layer.bias is None for layer in layers):
+        return weight, None
+    return weight, torch.cat(
+        [
+            weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias.detach()
+            for layer in layers
+        ]
+    )

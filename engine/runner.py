@@ -32,15 +32,10 @@ class Runner:
         work = batch.build(plan, tokens, self.shape, self.model.device)
         # Prompt chunks that sample nothing still need one row: 0 would mean all of them.
         rows = work.sampled_rows if work.sampled else work.token_ids.new_zeros(1)
-        ids, positions = work.token_ids, work.positions
-        out = self.model.network(
-            input_ids=ids[None],
-            position_ids=positions[None],
-            use_cache=False,
-            logits_to_keep=rows,
-            step=StepContext(self._pool, work),
+        logits = self.model.forward(
+            work.token_ids, work.positions, rows, StepContext(self._pool, work)
         )
-        return work.sampled, out.logits[0][: len(work.sampled)]
+        return work.sampled, logits[: len(work.sampled)]
 
     @torch.inference_mode()
     def wipe(self, blocks: Iterable[int]) -> None:

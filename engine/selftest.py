@@ -8,6 +8,7 @@ import torch
 
 from engine import attention, batch
 from engine.core.plan import Plan, Step
+from engine.forward import Forward, Transformers
 from engine.paged import KVPool, KVShape
 
 _LENGTHS = (9, 6)
@@ -16,8 +17,8 @@ _BLOCK = 4
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
 
 
-def check_network(network: Any) -> None:
-    """Run two short sequences whole and in pieces, and compare.
+def check_network(network: Any) -> torch.Tensor:
+    """Run two short sequences whole and in pieces, and compare; the logits to compare with.
 
     One piece is a chunk behind another, one a decode beside a prompt. Finds architectures that
     don't use the attention interface, or keep state that is not keys and values.
@@ -25,34 +26,38 @@ def check_network(network: Any) -> None:
     Raises ``ValueError`` when the results differ, or the network cannot be run this way at all.
     """
     kind = network.config.model_type
+    before = network.config._attn_implementation
     try:
-        error = _relative_error(network)
+        network.set_attn_implementation("eager")
+        expected = torch.cat([_whole(network, ids) for ids in _tokens(network.config).values()])
+        network.set_attn_implementation(attention.NAME)
+        same, error = matches(Transformers(network), network, expected)
     except Exception as problem:
         raise ValueError(
             f"model: {kind} cannot run in this engine ({type(problem).__name__}: {problem})"
         ) from problem
-    if not error <= _TOLERANCE[network.dtype]:
+    finally:
+        network.set_attn_implementation(before)
+    if not same:
         raise ValueError(
             f"model: {kind} gives other results under paged attention (relative error "
             f"{error:.2g}); its architecture is not supported"
         )
+    return expected
 
 
-def _relative_error(network: Any) -> float:
-    vocabulary = network.config.vocab_size
-    tokens = {
-        str(i): [(7 * i + 13 * j + 5) % vocabulary for j in range(length)]
+def matches(forward: Forward, network: Any, expected: torch.Tensor) -> tuple[bool, float]:
+    """Whether ``forward`` gives the ``expected`` logits of ``network``, and its relative error."""
+    got = _in_pieces(forward, network)
+    error = float((got - expected).norm() / expected.norm())
+    return error <= _TOLERANCE[network.dtype], error
+
+
+def _tokens(config: Any) -> dict[str, list[int]]:
+    return {
+        str(i): [(7 * i + 13 * j + 5) % config.vocab_size for j in range(length)]
         for i, length in enumerate(_LENGTHS)
     }
-    before = network.config._attn_implementation
-    try:
-        network.set_attn_implementation("eager")
-        expected = torch.cat([_whole(network, ids) for ids in tokens.values()])
-        network.set_attn_implementation(attention.NAME)
-        got = _in_pieces(network, tokens)
-    finally:
-        network.set_attn_implementation(before)
-    return float((got - expected).norm() / expected.norm())
 
 
 @torch.inference_mode()
@@ -63,7 +68,7 @@ def _whole(network: Any, ids: list[int]) -> torch.Tensor:
 
 
 @torch.inference_mode()
-def _in_pieces(network: Any, tokens: dict[str, list[int]]) -> torch.Tensor:
+def _in_pieces(forward: Forward, network: Any) -> torch.Tensor:
     config = network.config
     heads = config.num_attention_heads
     shape = KVShape(
@@ -81,14 +86,10 @@ def _in_pieces(network: Any, tokens: dict[str, list[int]]) -> torch.Tensor:
         (Step("0", 5, first - 6, tables["0"], False),),
         (Step("0", first - 1, 1, tables["0"], True), Step("1", 0, second, tables["1"], True)),
     )
+    tokens = _tokens(config)
     for number, steps in enumerate(plans):
         work = batch.build(Plan(number, steps), tokens, shape, network.device)
-        out = network(
-            input_ids=work.token_ids[None],
-            position_ids=work.positions[None],
-            use_cache=False,
-            logits_to_keep=work.sampled_rows if len(work.sampled) else 1,
-            step=attention.StepContext(pool, work),
-        )
-    logits: torch.Tensor = out.logits
-    return logits[0].float()
+        rows = work.sampled_rows if work.sampled else work.token_ids.new_zeros(1)
+        context = attention.StepContext(pool, work)
+        logits = forward(work.token_ids, work.positions, rows, context)
+    return logits.float()
