@@ -56,6 +56,7 @@ class Services:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._running: list[Service] = []
+        self._interrupted = False
 
     def launch(self, name: str, arguments: Sequence[str]) -> Pending:
         """Start ``shortfirst <arguments>``; several may start side by side."""
@@ -74,10 +75,22 @@ class Services:
             )
         service = Service(name, process, {}, log)
         self._running.append(service)
-        return Pending(service, ready, self._replace)
+        self.check_interrupted()
+        return Pending(service, ready, self)
 
-    def _replace(self, old: Service, new: Service) -> None:
+    def replace(self, old: Service, new: Service) -> None:
+        """``new`` is ``old`` with its addresses known."""
         self._running[self._running.index(old)] = new
+
+    def interrupt(self, signum: int = 0, frame: object = None) -> None:
+        """Signal handler. Raises ``KeyboardInterrupt``, and again at the next
+        :meth:`check_interrupted`: what is raised while Python forks is printed and dropped."""
+        self._interrupted = True
+        raise KeyboardInterrupt
+
+    def check_interrupted(self) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt
 
     def stop(self) -> None:
         """Stop every child, the last started first, all of them told before any is waited for."""
@@ -90,6 +103,7 @@ class Services:
     def wait(self) -> None:
         """Wait until a child ends by itself, which raises :class:`ServiceFailed`."""
         while True:
+            self.check_interrupted()
             for service in self._running:
                 service.check()
             time.sleep(0.2)
@@ -101,7 +115,7 @@ class Pending:
 
     service: Service
     ready: Path
-    replace: Callable[[Service, Service], None]
+    services: Services
 
     def wait(self, timeout_s: float = 120.0) -> Service:
         """Return once the ready file is there.
@@ -110,6 +124,7 @@ class Pending:
         """
         deadline = time.monotonic() + timeout_s
         while not self.ready.exists():
+            self.services.check_interrupted()
             self.service.check()
             if time.monotonic() > deadline:
                 raise ServiceFailed(
@@ -124,7 +139,7 @@ class Pending:
             json.loads(self.ready.read_text(encoding="utf-8")),
             self.service.log,
         )
-        self.replace(self.service, started)
+        self.services.replace(self.service, started)
         return started
 
 
@@ -133,18 +148,15 @@ def services(folder: Path) -> Iterator[Services]:
     """Children that stop when the block ends; SIGTERM and SIGHUP end the block like Ctrl-C does."""
     folder.mkdir(parents=True, exist_ok=True)
     running = Services(folder)
-
-    def interrupt(signum: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {s: signal.signal(s, interrupt) for s in (signal.SIGTERM, signal.SIGHUP)}
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {signum: signal.signal(signum, running.interrupt) for signum in signals}
     try:
         yield running
     finally:
         # A second Ctrl-C must not leave a child behind.
-        ctrl_c = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for signum in signals:
+            signal.signal(signum, signal.SIG_IGN)
         running.stop()
-        signal.signal(signal.SIGINT, ctrl_c)
         for signum, handler in before.items():
             signal.signal(signum, handler)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from drift.efficiency import efficiency
-from drift.report import EfficiencyRow, Fact, PolicyRun, ReportData, Table
+from drift.report import EfficiencyRow, PolicyRun, ReportData, Table
 from serving.burst import table as burst_table
 from serving.burst.client import Lengths
 from serving.burst.session import Comparison
@@ -25,7 +25,6 @@ def build(
     now: datetime,
 ) -> ReportData:
     """The demo's numbers as a page. ``traffic``: the usual, then the different."""
-    headline = burst_table.headline(comparison)
     sampled = "answers run to their recorded length"
     if config.session.sampling.lengths is Lengths.OWN:
         sampled = "the model stops by itself"
@@ -45,13 +44,6 @@ def build(
             *(_evaluation(result) for result in results.values()),
             _burst(comparison),
             _traffic(traffic),
-        ),
-        facts=(
-            Fact(
-                f"{headline.value:.1f}x",
-                f"Lower mean per-token latency, {comparison.learned.policy} against fcfs",
-                f"95% interval {headline.low:.1f}-{headline.high:.1f}",
-            ),
         ),
         notes=(
             *burst_table.facts(comparison),
