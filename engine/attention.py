@@ -64,7 +64,7 @@ def attend(
 ) -> torch.Tensor:
     """Store ``k`` and ``v [T, kv heads, dim]`` and attend with ``q [T, heads, dim]``; as ``q``."""
     pool, batch = step.pool, step.batch
-    pool.write(layer, batch.kv_rows, k, v)
+    pool.write(layer, batch.slots, k, v)
     parts = []
     if (decodes := batch.decodes) is not None:
         parts.append(_decode(q[: decodes.sequences], pool, layer, decodes, scale))
@@ -94,18 +94,26 @@ def _decode(
         .index_select(0, decodes.owner)
         .view(n * kv_heads, group, dim)
     )
-    scores = torch.bmm(queries, keys.view(-1, size, dim).transpose(1, 2))
+    scores = _scores(queries, keys.view(-1, size, dim))
     # float32 from here on: adding the float32 mask promotes.
-    scores = scores.view(n, heads, size) + decodes.tail
+    scores = scores.reshape(n, heads, size) + decodes.tail
     logs = torch.log_softmax(scores, -1)
     # Slot 0 of a block is never masked, so this difference is the block's log-sum-exp.
     total = scores[:, :, 0] - logs[:, :, 0]
     weights = logs.exp_().to(values.dtype).view(n * kv_heads, group, size)
-    partial = torch.bmm(weights, values.view(-1, size, dim)).view(n, heads, dim)
+    partial = torch.bmm(weights, values.view(-1, dim, size).transpose(1, 2)).view(n, heads, dim)
     share = total.index_select(0, decodes.table).view(s, -1, heads) + decodes.absent
     share = torch.softmax(share, 1).unsqueeze(-1)
     joined = partial.index_select(0, decodes.table).view(s, -1, heads, dim)
     return (joined * share).sum(1).to(q.dtype)
+
+
+def _scores(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """``[N, few, dim]`` times ``[N, size, dim]``, transposed, ``[N, few, size]``."""
+    if queries.dtype == torch.float32 and not queries.is_cuda:
+        # The side with the few rows last: a third less time (measured, MKL).
+        return torch.bmm(keys, queries.transpose(1, 2)).transpose(1, 2)
+    return torch.bmm(queries, keys.transpose(1, 2))
 
 
 def _prefill(

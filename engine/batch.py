@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from engine.core.plan import Plan, Step
-from engine.paged import KVShape
+from engine.paged import KVShape, Slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,13 @@ class Decodes:
 class Batch:
     """One step, packed: decodes first, then prompt chunks; T tokens in all.
 
-    ``token_ids`` and ``positions``: int64 ``[T]``. ``kv_rows``: int64 ``[T * kv heads]``, rows of
-    the pool seen as ``[-1, head dim]``. ``sampled_rows``: the packed row of each request in
-    ``sampled``.
+    ``token_ids`` and ``positions``: int64 ``[T]``. ``slots``: where its keys and values go.
+    ``sampled_rows``: the packed row of each request in ``sampled``.
     """
 
     token_ids: torch.Tensor
     positions: torch.Tensor
-    kv_rows: torch.Tensor
+    slots: Slots
     sampled: tuple[str, ...]
     sampled_rows: torch.Tensor
     decodes: Decodes | None
@@ -112,7 +111,9 @@ def build(
     return Batch(
         token_ids=tensor(ids),
         positions=tensor(np.concatenate(positions)),
-        kv_rows=tensor(kv_rows),
+        slots=Slots(
+            tensor(kv_rows), tensor(kv_rows // shape.block_size), tensor(kv_rows % shape.block_size)
+        ),
         sampled=tuple(sampled),
         sampled_rows=tensor(rows),
         decodes=_decodes(decodes, shape, device) if decodes else None,
