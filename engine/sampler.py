@@ -67,7 +67,7 @@ def _draw(logits: torch.Tensor, best: torch.Tensor, sequences: Seq[Sequence]) ->
     temperature = torch.tensor([s.sampling.temperature for s in sequences], device=device)
     peak = logits.gather(1, best[:, None])
     # Minus the peak first: a tiny temperature then gives 0 and -inf, not inf - inf.
-    weights = ((logits - peak) / temperature[:, None]).exp_()
+    weights = (logits - peak).div_(temperature[:, None]).exp_()
     for b, sequence in enumerate(sequences):
         if sequence.sampling.top_k or sequence.sampling.top_p < 1.0:
             weights[b] = _filter(weights[b], sequence.sampling.top_k, sequence.sampling.top_p)

@@ -12,11 +12,13 @@ from engine.core.plan import Plan
 from engine.core.request import Request
 from engine.core.scheduler import Scheduler, SchedulerConfig
 from engine.executor import TorchExecutor
+from engine.loop import EngineLoop
 from engine.models import Model, adopt
 from engine.runner import Runner
 from engine.sampling import SamplingParams
 from engine.stop import StopRule
 from ranker.types import FinishReason
+from tests.engine.torch.scripted import CONFIG, EOS, Script, decode
 
 
 class LetterTokenizer:
@@ -134,3 +136,25 @@ def serve_all(
 @pytest.fixture
 def serve():
     return serve_all
+
+
+@pytest.fixture
+def script():
+    return Script()
+
+
+@pytest.fixture
+def outcomes():
+    return []
+
+
+@pytest.fixture
+def engine(script, outcomes):
+    loop = EngineLoop(
+        Scheduler(CONFIG, policies.make("fcfs")), script, StopRule({EOS}, 100), decode,
+        served_model="m", on_outcome=outcomes.append,
+    )  # fmt: skip
+    loop.start()
+    yield loop
+    script.gate.set()
+    loop.close()

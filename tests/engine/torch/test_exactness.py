@@ -28,9 +28,13 @@ def test_tiny_model_gives_the_tokens_of_transformers(make_network, make_model, s
         {"num_key_value_heads": 9},
         {"num_key_value_heads": 1},
         {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False},
+        {"hidden_act": "gelu"},
+        {"head_dim": 24, "rope_parameters": {"rope_type": "llama3", "rope_theta": 500.0,
+         "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+         "original_max_position_embeddings": 64}},
     ],
-    ids=["multi-head", "multi-query", "biases, untied"],
-)
+    ids=["multi-head", "multi-query", "biases, untied", "transformers' forward", "llama 3 angles"],
+)  # fmt: skip
 def test_other_shapes_of_llama(make_network, make_model, serve, change):
     prompts = random_prompts(6, 1000, 2, 30, seed=1)
     expected = reference(make_network(**change), prompts, 12)

@@ -1,101 +1,16 @@
-"""The loop: streams, aborts, failures, draining. A scripted executor stands in for the model."""
+"""The loop: streams, aborts, failures. A scripted executor stands in for the model."""
 
 import asyncio
-import threading
 import time
 
 import pytest
 
-from engine.core import policies
-from engine.core.scheduler import Scheduler, SchedulerConfig
-from engine.events import Dead, Ended, Overloaded, Tokens
-from engine.loop import EngineLoop
+from engine.events import Dead, Overloaded
 from engine.sampling import SamplingParams
-from engine.sequence import Sequence
-from engine.stop import StopRule
 from ranker.types import FinishReason, Forecast
+from tests.engine.torch.scripted import EOS, collect, entered
 
-EOS = 0
-CONFIG = SchedulerConfig(4, 64, 4, 64, max_waiting=4)
 FORECAST = Forecast(1.0, (1.0, 2.0), "r", "1", levels=(0.5, 0.9))
-
-
-class Script:
-    """Gives 5, 6, 7, ... and EOS after ``length`` tokens. ``gate`` holds each step back."""
-
-    def __init__(self, length=6):
-        self.length = length
-        self.sequences: dict[str, Sequence] = {}
-        self.gate = threading.Event()
-        self.gate.set()
-        self.entered = threading.Semaphore(0)
-        self.fail_next: BaseException | None = None
-        self.silent: set[str] = set()
-
-    def add(self, request_id, prompt_ids, sampling):
-        if request_id in self.sequences:
-            raise ValueError(f"request_id {request_id!r} is in use")
-        self.sequences[request_id] = Sequence.start(request_id, prompt_ids, sampling)
-
-    def remove(self, request_id):
-        self.sequences.pop(request_id, None)
-
-    def sequence(self, request_id):
-        return self.sequences[request_id]
-
-    def run(self, plan):
-        self.entered.release()
-        assert self.gate.wait(20)
-        if self.fail_next is not None:
-            error, self.fail_next = self.fail_next, None
-            raise error
-        tokens = {}
-        for step in plan.steps:
-            if step.samples and step.request_id not in self.silent:
-                sequence = self.sequences[step.request_id]
-                done = sequence.output_tokens + 1 >= self.length
-                tokens[step.request_id] = EOS if done else 5 + sequence.output_tokens
-                sequence.append(tokens[step.request_id])
-        return tokens
-
-
-def decode(ids):
-    return "".join(chr(97 + i) for i in ids if i != EOS)
-
-
-@pytest.fixture
-def script():
-    return Script()
-
-
-@pytest.fixture
-def outcomes():
-    return []
-
-
-@pytest.fixture
-def engine(script, outcomes):
-    loop = EngineLoop(
-        Scheduler(CONFIG, policies.make("fcfs")), script, StopRule({EOS}, 100), decode,
-        served_model="m", on_outcome=outcomes.append,
-    )  # fmt: skip
-    loop.start()
-    yield loop
-    script.gate.set()
-    loop.close()
-
-
-async def collect(stream):
-    events = [event async for event in stream]
-    assert all(isinstance(event, Tokens) for event in events[:-1])
-    assert isinstance(events[-1], Ended)
-    text = "".join(event.text for event in events[:-1])
-    return text, [i for event in events[:-1] for i in event.token_ids], events[-1]
-
-
-async def entered(script):
-    """A step of the model has begun."""
-    assert await asyncio.to_thread(script.entered.acquire, timeout=20)
 
 
 async def test_tokens_then_one_end(engine, outcomes):
@@ -228,48 +143,6 @@ async def test_the_same_id_twice_is_refused(engine, script):
         await engine.submit("a", [1], SamplingParams())
     script.gate.set()
     assert (await collect(first))[2].reason is FinishReason.STOP
-
-
-async def test_drain_lets_requests_end(engine):
-    stream = await engine.submit("a", [1], SamplingParams())
-    assert await asyncio.to_thread(engine.drain, 20.0)
-    assert (await collect(stream))[2].reason is FinishReason.STOP
-    with pytest.raises(Dead):
-        await engine.submit("b", [1], SamplingParams())
-
-
-async def test_drain_aborts_at_the_deadline(engine, script):
-    script.gate.clear()
-    stream = await engine.submit("a", [1], SamplingParams())
-    await entered(script)
-    assert not await asyncio.to_thread(engine.drain, 0.0)
-    assert (await collect(stream))[2].reason is FinishReason.ABORT
-
-
-async def test_a_broken_outcome_sink_hurts_nobody(script):
-    def sink(outcome):
-        raise OSError("disk full")
-
-    loop = EngineLoop(
-        Scheduler(CONFIG, policies.make("fcfs")), script, StopRule({EOS}, 100), decode,
-        served_model="m", on_outcome=sink,
-    )  # fmt: skip
-    loop.start()
-    assert (await collect(await loop.submit("a", [1], SamplingParams())))[0] == "fghij"
-    loop.close()
-
-
-def test_a_client_whose_event_loop_is_gone_is_aborted(engine, script, outcomes):
-    script.gate.clear()
-    script.length = 50
-
-    async def submit_and_leave():
-        await engine.submit("a", [1], SamplingParams())
-
-    asyncio.run(submit_and_leave())
-    script.gate.set()
-    assert engine.drain(20.0)
-    assert [o.finish_reason for o in outcomes] == [FinishReason.ABORT]
 
 
 async def test_measured_steps_fit_a_cost_model(engine):

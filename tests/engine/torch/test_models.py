@@ -7,8 +7,9 @@ import threading
 import pytest
 import torch
 
-from engine import bundled, linear
+from engine import bundled, linear, llama
 from engine.devices import resolve_device, resolve_dtype
+from engine.forward import Transformers
 from engine.models import check_config, load, prepare
 from engine.paged import KVShape
 
@@ -97,6 +98,24 @@ def test_other_families_run(make_model, serve):
     assert serve(make_model(network), prompts, greedy, config).tokens == expected
 
 
+def test_llama_gets_the_fast_forward_and_its_kin_do_not(make_network, make_model):
+    class Other(type(make_network())):
+        """Might compute anything."""
+
+    assert isinstance(make_model(make_network()).forward, llama.Llama)
+    other = make_network()
+    other.__class__ = Other
+    assert isinstance(make_model(other).forward, Transformers)
+    assert isinstance(make_model(make_network(hidden_act="gelu")).forward, Transformers)
+
+
+def test_a_fast_forward_that_is_off_is_not_used(make_network, make_model, monkeypatch, caplog):
+    right = llama.Llama._angles
+    monkeypatch.setattr(llama.Llama, "_angles", lambda *args: right(*args)[::-1])
+    assert isinstance(make_model(make_network()).forward, Transformers)
+    assert "fast forward is off" in caplog.text
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bias", [False, True])
 def test_packed_linears_compute_the_same(dtype, bias):
@@ -106,11 +125,13 @@ def test_packed_linears_compute_the_same(dtype, bias):
     layer = torch.nn.Linear(96, 130, bias=bias, dtype=dtype)
     other = torch.nn.Linear(96, 10, bias=not bias, dtype=dtype)
     packed = linear.PackedLinear(layer, other)
+    stacked = linear.stack([layer, other], pack=False)
     for rows in (1, 2, 3, 17, 64):
         x = torch.randn(1, rows, 96, dtype=dtype)
         expected = torch.cat([layer(x), other(x)], -1)
         tolerance = 1e-5 if dtype == torch.float32 else 3e-2
         torch.testing.assert_close(packed(x), expected, atol=tolerance, rtol=tolerance)
+        torch.testing.assert_close(stacked(x), expected, atol=tolerance, rtol=tolerance)
 
 
 def test_devices_and_dtypes_are_named():
