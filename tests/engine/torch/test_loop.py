@@ -1,6 +1,5 @@
 """The loop: streams, aborts, failures. A scripted executor stands in for the model."""
 
-import asyncio
 import time
 
 import pytest
