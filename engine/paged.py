@@ -9,7 +9,7 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class KVShape:
-    """Geometry of the cache. ``block_size`` counts tokens; on a CPU 32 is the fastest (measured)."""
+    """Geometry of the cache. ``block_size`` counts tokens; on a CPU, take 32 (measured)."""
 
     layers: int
     kv_heads: int
