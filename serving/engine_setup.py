@@ -48,7 +48,7 @@ class EngineSetup:
     max_num_seqs: int = 16
     max_num_batched_tokens: int = 512
     max_waiting: int = 10_000
-    block_size: int = 64
+    block_size: int = 32
     kv_gib: float = 0.0
     cost: CostModel | None = None
 

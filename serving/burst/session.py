@@ -177,8 +177,8 @@ def _judged(
     scheduler = SchedulerConfig(
         max_num_seqs=config.max_num_seqs,
         max_num_batched_tokens=512,
-        block_size=16,
-        num_blocks=(longest // 16 + 2) * config.max_num_seqs,
+        block_size=32,
+        num_blocks=(longest // 32 + 2) * config.max_num_seqs,
     )
 
     def policy() -> Policy:

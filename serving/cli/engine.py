@@ -64,7 +64,7 @@ def engine(
     ] = 10_000,
     block_size: Annotated[
         int, typer.Option(help="Tokens per KV block. Small blocks waste less and read slower.")
-    ] = 64,
+    ] = 32,
     kv_gib: Annotated[
         float, typer.Option(help="KV cache in GiB; 0: 0.5 on a CPU, 60% of what a GPU has free.")
     ] = 0.0,
