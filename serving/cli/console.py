@@ -176,9 +176,9 @@ def progress(label: str, total: float | None = None, unit: str = "") -> Iterator
 def _terminal_bar(stderr: Console, label: str, total: float | None, unit: str) -> Iterator[Bar]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = [TextColumn("{task.description}"), BarColumn()]
-    if total is not None:
-        columns.append(TextColumn("{task.completed:,.0f}/{task.total:,.0f} {task.fields[unit]}"))
+    of_total = "" if total is None else "/{task.total:,.0f}"
+    count = TextColumn("{task.completed:,.0f}" + of_total + " {task.fields[unit]}")
+    columns = [TextColumn("{task.description}"), BarColumn(), count]
     with Progress(*columns, TimeElapsedColumn(), console=stderr) as shown:
         task = shown.add_task(label, total=total, unit=unit)
 
@@ -190,7 +190,8 @@ def _terminal_bar(stderr: Console, label: str, total: float | None, unit: str) -
                 shown.advance(task, more)
 
         yield _RichBar()
-        shown.update(task, completed=total if total is not None else 1, total=total or 1)
+        done = shown.tasks[task].completed
+        shown.update(task, completed=total or done, total=total or max(done, 1))
 
 
 def _jsonable(value: object) -> Any:

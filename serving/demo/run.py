@@ -92,9 +92,9 @@ def run(config: DemoConfig, home: Home, say: Narrator, now: Callable[[], datetim
     with say.step(6, "The report"):
         page = home.reports / f"demo-{now():%Y%m%d-%H%M%S}.html"
         write(report.build(config, trained, comparison, traffic, watched, now()), page)
-        say.say(str(page))
+        say.address(str(page))
         say.say("MLflow, with every run, dataset and registered ranker:")
-        say.say(f".venv/bin/mlflow ui --backend-store-uri '{home.mlflow_uri}'")
+        say.address(f".venv/bin/mlflow ui --backend-store-uri '{home.mlflow_uri}'")
     return DemoResult(trained, comparison, traffic, watched, page)
 
 
