@@ -90,7 +90,7 @@ def noisy_scores(lengths: Ints, tau: float, rng: np.random.Generator) -> Floats:
     The noise is scaled by bisection on these very lengths, to within .005 for a few hundred of
     them. ``tau`` lies in [0, 1]; 1 gives the log lengths themselves, 0 pure noise.
     """
-    from scipy.stats import kendalltau  # of the extra "train" or "drift"; nothing else needs it
+    from scipy.stats import kendalltau  # of the extra "train"; nothing else here needs it
 
     if not 0.0 <= tau <= 1.0:
         raise ValueError(f"tau must lie in [0, 1], got {tau}")

@@ -33,7 +33,6 @@ _EXTRAS = {
     "google": "serve",
     "starlette": "serve",
     "uvicorn": "serve",
-    "httpx": "serve",
     "prometheus_client": "serve",
     "mlflow": "train",
     "sklearn": "train",
@@ -43,6 +42,8 @@ _EXTRAS = {
     "pyarrow": "train",
     "datasets": "train",
     "safetensors": "train",
+    "tokenizers": "train",
+    "yaml": "train",
     "evidently": "drift",
     "plotly": "drift",
 }
