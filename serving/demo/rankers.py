@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from serving.cli import tables
+from serving.demo.kept import order_kept
 from training import pipeline, smollm2
 from training.config import FitConfig
 from training.evaluate import FCFS, Row
 from training.pipeline import Result
 from training.promote import GateError
 from training.sharegpt import SERVED_MODEL, ShareGpt
+from training.sources import Data
 
 if TYPE_CHECKING:
     from ranker.registry import Registry
@@ -78,12 +80,21 @@ def table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     return columns, shown
 
 
-def flat_line(result: Result) -> str:
-    """How little the bundled model's own lengths can be foreseen, and what follows."""
-    row = result.tables["test"][0]
+def flat_line(results: Mapping[str, Result], sharegpt: ShareGpt) -> str:
+    """How little the bundled model's own lengths can be foreseen, and what boost makes of it."""
+    own, chat = results[smollm2.SERVED_MODEL], results[SERVED_MODEL]
+    row = own.tables["test"][0]
+    kept = [_kept(own, smollm2.load(sharegpt)), _kept(chat, sharegpt.data())]
     return (
-        f"{result.name}: tau-b {row.tau:.2f} ({row.low:.2f} to {row.high:.2f}) on {row.rows} "
-        f"prompts, two draws of one prompt agree at .52; median forecasts run from "
-        f"{result.flatness.low:.0f} to {result.flatness.high:.0f} tokens, "
-        f"{result.flatness.share:.0%} of the spread of real lengths, so boost stays nearer to FCFS"
+        f"{own.name}: tau-b {row.tau:.2f} ({row.low:.2f} to {row.high:.2f}) on {row.rows} "
+        f"prompts, where two draws of one prompt agree at .52; its forecasts span "
+        f"{own.flatness.share:.0%} of what real lengths span ({chat.name}: "
+        f"{chat.flatness.share:.0%}). Boost keeps the order of arrival at tau {kept[0]:.2f} "
+        f"({kept[1]:.2f}); forecasts that are all alike keep it at 1"
     )
+
+
+def _kept(result: Result, data: Data) -> float:
+    test = data.split("test")
+    forecasts = result.ranker.forecast([e.prompt for e in test])
+    return order_kept(forecasts, [e.prompt_tokens for e in test])

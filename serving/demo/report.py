@@ -19,12 +19,14 @@ from training.pipeline import Result
 def build(
     config: DemoConfig,
     results: dict[str, Result],
+    flat: str,
     comparison: Comparison,
     traffic: Sequence[Traffic],
     watched: Watched,
     now: datetime,
 ) -> ReportData:
-    """The demo's numbers as a page. ``traffic``: the usual, then the different."""
+    """The demo's numbers as a page. ``flat``: the sentence about the bundled model's own lengths;
+    ``traffic``: the usual, then the different."""
     sampled = "answers run to their recorded length"
     if config.session.sampling.lengths is Lengths.OWN:
         sampled = "the model stops by itself"
@@ -47,7 +49,7 @@ def build(
         ),
         notes=(
             *burst_table.facts(comparison),
-            rankers.flat_line(list(results.values())[-1]),
+            flat,
         ),
     )
 

@@ -25,7 +25,7 @@ from serving.demo.services import start_rank
 from serving.demo.stage import Narrator
 from serving.paths import Home
 from serving.processes import Service, Services, services
-from training import foreign, smollm2
+from training import foreign
 from training.bundled import corpus
 from training.pipeline import Result
 from training.sharegpt import SERVED_MODEL, ShareGpt
@@ -79,7 +79,7 @@ def run(config: DemoConfig, home: Home, say: Narrator, now: Callable[[], datetim
     with say.step(3, "Rankers: real chat prompts, and how long the answers were"):
         with tables.stages() as progress:
             sharegpt = corpus(home.cache, folder, progress)
-        trained = _train(sharegpt, home, say, now())
+        trained, flat = _train(sharegpt, home, say, now())
     with (
         tempfile.TemporaryDirectory(prefix="shortfirst-demo-") as scratch,
         services(Path(scratch)) as children,
@@ -91,14 +91,16 @@ def run(config: DemoConfig, home: Home, say: Narrator, now: Callable[[], datetim
             traffic, watched = _drift(config, sharegpt, trained, rank, Path(scratch), say, now())
     with say.step(6, "The report"):
         page = home.reports / f"demo-{now():%Y%m%d-%H%M%S}.html"
-        write(report.build(config, trained, comparison, traffic, watched, now()), page)
+        write(report.build(config, trained, flat, comparison, traffic, watched, now()), page)
         say.address(str(page))
         say.say("MLflow, with every run, dataset and registered ranker:")
         say.address(f".venv/bin/mlflow ui --backend-store-uri '{home.mlflow_uri}'")
     return DemoResult(trained, comparison, traffic, watched, page)
 
 
-def _train(sharegpt: ShareGpt, home: Home, say: Narrator, now: datetime) -> dict[str, Result]:
+def _train(
+    sharegpt: ShareGpt, home: Home, say: Narrator, now: datetime
+) -> tuple[dict[str, Result], str]:
     registry = Registry(home.mlflow_uri, home.artifacts)
     trained = rankers.train(sharegpt, registry, now)
     result = trained[SERVED_MODEL]
@@ -113,8 +115,9 @@ def _train(sharegpt: ShareGpt, home: Home, say: Narrator, now: datetime) -> dict
             say.say(f"models:/{made.name}@champion is version {made.version}")
         else:
             say.say(f"{made.name}: version {made.version} orders worse than the champion; kept")
-    say.say(rankers.flat_line(trained[smollm2.SERVED_MODEL]))
-    return trained
+    flat = rankers.flat_line(trained, sharegpt)
+    say.say(flat)
+    return trained, flat
 
 
 def _compare(
