@@ -148,6 +148,7 @@ def _part(part: object, where: str) -> str:
     fields = Fields(part, where)
     if fields.text("type") != "text":
         raise invalid(f"{where}.type", "only parts of type text are supported")
+    fields.only(("type", "text"), {})
     text = fields.text("text")
     if text is None:
         raise invalid(f"{where}.text", "must be set")
