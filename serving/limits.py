@@ -11,6 +11,7 @@ class Limits:
 
     max_items: int = 256
     max_outcomes: int = 1024
+    max_levels: int = 256  #: quantiles of a forecast
     max_prompt_chars: int = 1 << 20
     max_name_chars: int = 256  #: ids, models, tenants, lanes
     max_message_bytes: int = 4 << 20

@@ -57,9 +57,14 @@ def outcome_message(outcome: Outcome) -> rank_pb2.Outcome:
 
 
 def outcome_from(
-    message: rank_pb2.Outcome, where: str, limits: Limits, default_model: str
+    message: rank_pb2.Outcome,
+    where: str,
+    limits: Limits,
+    default_model: str,
+    latest: float = math.inf,
 ) -> Outcome:
-    """``where`` is the path of the message, such as ``outcomes[3]``.
+    """``where`` is the path of the message, such as ``outcomes[3]``; ``latest`` is the Unix second
+    after which no time may lie.
 
     Raises ``RequestError`` (INVALID) that names the field below ``where``.
     """
@@ -82,12 +87,21 @@ def outcome_from(
         if not 0 <= stamp.nanos < 1_000_000_000 or not 0 <= stamp.seconds < 253_402_300_800:
             raise invalid(f"{where}.{name}", "must be a time between the years 1970 and 9999")
         times.append(stamp.seconds + stamp.nanos / 1e9)
+        if times[-1] > latest:
+            raise invalid(f"{where}.{name}", "lies in the future; check the reporter's clock")
     if times[1] < times[0]:
         raise invalid(f"{where}.finish_time", "must not lie before arrival_time")
     forecast = None
     if message.HasField("forecast"):
         if not message.HasField("ranker") or not message.ranker.name or not message.ranker.version:
             raise invalid(f"{where}.ranker", "must name the ranker and version of the forecast")
+        for name in ("name", "version"):
+            if len(getattr(message.ranker, name)) > limits.max_name_chars:
+                raise invalid(
+                    f"{where}.ranker.{name}", f"at most {limits.max_name_chars} characters"
+                )
+        if len(message.forecast.levels) > limits.max_levels:
+            raise invalid(f"{where}.forecast.levels", f"at most {limits.max_levels}")
         if not math.isfinite(message.forecast.score):
             raise invalid(f"{where}.forecast.score", "must be finite")
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -22,6 +23,10 @@ from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
 
 log = logging.getLogger(__name__)
 
+#: How far a reporter's clock may be ahead, in seconds. The drift monitor goes by arrival: after an
+#: outcome from far ahead it would take every later one for late.
+_CLOCK_AHEAD_S = 600.0
+
 
 class OutcomeSink(Protocol):
     """Where realised lengths go. Called from one thread that is not the event loop's."""
@@ -32,7 +37,10 @@ class OutcomeSink(Protocol):
 
 
 class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
-    """Raises ``RequestError``, which ``serving.interceptors.Guard`` turns into a status."""
+    """Raises ``RequestError``, which ``serving.interceptors.Guard`` turns into a status.
+
+    ``wall_clock`` gives Unix seconds: no outcome lies after them.
+    """
 
     def __init__(
         self,
@@ -40,11 +48,13 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
         batcher: Batcher,
         sink: OutcomeSink,
         limits: Limits | None = None,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._rankers = rankers
         self._batcher = batcher
         self._sink = sink
         self._limits = limits or Limits()
+        self._wall_clock = wall_clock
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="outcomes")
 
     async def Rank(
@@ -70,8 +80,9 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
                 "outcomes",
                 f"at most {self._limits.max_outcomes} at once, got {len(request.outcomes)}",
             )
+        latest = self._wall_clock() + _CLOCK_AHEAD_S
         outcomes = [
-            outcome_from(message, f"outcomes[{i}]", self._limits, self._rankers.default)
+            outcome_from(message, f"outcomes[{i}]", self._limits, self._rankers.default, latest)
             for i, message in enumerate(request.outcomes)
         ]
         if not outcomes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import grpc
 import pytest
 
@@ -40,7 +42,12 @@ def test_outcomes_survive_the_wire_unchanged(outcome) -> None:  # type: ignore[n
         (lambda m: m.ClearField("arrival_time"), "arrival_time"),
         (lambda m: setattr(m.finish_time, "nanos", -1), "finish_time"),
         (lambda m: setattr(m.finish_time, "seconds", 5), "finish_time"),
+        (lambda m: setattr(m.finish_time, "seconds", 253_402_300_799), "finish_time"),
+        (lambda m: setattr(m.arrival_time, "seconds", 253_402_300_799), "arrival_time"),
         (lambda m: m.ClearField("ranker"), "ranker"),
+        (lambda m: setattr(m.ranker, "name", "r" * 257), "ranker.name"),
+        (lambda m: setattr(m.ranker, "version", "9" * 257), "ranker.version"),
+        (lambda m: m.forecast.levels.extend([0.5] * 255), "forecast.levels"),
         (lambda m: setattr(m.forecast, "score", float("nan")), "forecast.score"),
         (lambda m: m.forecast.quantiles.append(9.0), "forecast"),
         (lambda m: m.forecast.quantiles.__setitem__(0, 99.0), "forecast"),
@@ -56,6 +63,21 @@ async def test_a_bad_outcome_names_its_field_and_stores_nothing(  # type: ignore
     assert error.code() is Code.INVALID_ARGUMENT
     assert fields(error) == [f"outcomes[1].{field}"]
     assert rank.sink.outcomes == {}
+
+
+async def test_a_clock_somewhat_ahead_is_taken_for_right(  # type: ignore[no-untyped-def]
+    rank: RankServer, outcome
+) -> None:
+    now = time.time()
+    for ahead, stored in ((300.0, True), (3600.0, False)):
+        message = outcome_message(outcome(f"a{ahead}", arrival=now + ahead, finished=now + ahead))
+        call = rank.stub.ReportOutcomes(rank_pb2.ReportOutcomesRequest(outcomes=[message]))
+        if stored:
+            assert (await call).stored == 1
+        else:
+            error = await refused(call)
+            assert fields(error) == ["outcomes[0].arrival_time"]
+            assert "clock" in (error.details() or "")
 
 
 async def test_too_many_outcomes_are_refused(rank: RankServer, outcome) -> None:  # type: ignore[no-untyped-def]
