@@ -68,7 +68,10 @@ def data_drift(reference: Sequence[Outcome], current: Sequence[Outcome]) -> Data
     frames = [_rows(reference), _rows(current)]
     for name, rows in zip(("reference", "current"), frames, strict=True):
         if len(rows) < 2:
-            raise ValueError(f"{name} needs at least 2 scored outcomes, has {len(rows)}")
+            raise ValueError(
+                f"evidently compares scored outcomes; the {name} cohort needs at least 2 of them, "
+                f"has {len(rows)}"
+            )
     os.environ["DO_NOT_TRACK"] = "1"
     import pandas as pd
     from evidently import DataDefinition, Dataset, Report

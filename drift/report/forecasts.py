@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -120,7 +121,8 @@ def calibration(outcomes: Sequence[Outcome]) -> Json:
             "mode": "lines+markers",
             "name": "observed",
             "x": levels,
-            "y": [round(v, 4) for v in observed],
+            # Unknown (NaN) where every answer was cut off below its quantile.
+            "y": [None if math.isnan(v) else round(v, 4) for v in observed],
             "line": {"color": "@realised", "width": 2.5},
             "marker": {"size": 7, "color": "@realised"},
             "hovertemplate": "promised %{x:.0%}, observed %{y:.1%}<extra></extra>",
@@ -142,12 +144,15 @@ def describe(outcomes: Sequence[Outcome]) -> str:
     rows = scored(outcomes)
     tau = tau_of(rows)
     cut = sum(o.finish_reason.censored for o in rows)
-    text = (
-        f"Forecast median against realised length of {len(rows):,} answers: Kendall tau-b "
-        f"{tau.value:.2f}, 95% interval {tau.low:.2f} to {tau.high:.2f}. "
-        f"{coverage(rows, 0.5):.0%} stayed within their forecast median and "
-        f"{coverage(rows, 0.9):.0%} within their p90."
-    )
+    text = f"Forecast median against realised length of {len(rows):,} answers: Kendall tau-b "
+    if tau.defined:
+        text += f"{tau.value:.2f}, 95% interval {tau.low:.2f} to {tau.high:.2f}."
+    else:
+        text += "unknown, as no order of two lengths is known."
+    for level, name in ((0.5, "median"), (0.9, "p90")):
+        share = coverage(rows, level)
+        if not math.isnan(share):
+            text += f" {share:.0%} stayed within their forecast {name}."
     return text + (f" {cut:,} were cut off: lower bounds." if cut else "")
 
 

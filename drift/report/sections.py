@@ -39,8 +39,8 @@ def _worked_out(data: ReportData) -> list[Fact]:
             lower = latency.ratio([a, b], 1)
             value = f"{lower:.2g}× lower" if lower >= 1.05 else f"×{b / a:.2f}"
             facts.append(Fact(value, label, pair.format(seconds(a), seconds(b))))
-    if forecasts.scored(data.outcomes):
-        tau = tau_of(data.outcomes)
+    tau = tau_of(data.outcomes)
+    if tau.defined and forecasts.scored(data.outcomes):
         facts.append(
             Fact(
                 f"{tau.value:.2f}",

@@ -148,6 +148,22 @@ def test_sections_without_data_are_left_out():
     assert len(html) < 50_000  # no figure, no plotting library
 
 
+def test_answers_that_were_all_cut_off_make_a_page(stream):
+    cut = stream(60, 0.5, 3, limit=1)
+    assert all(o.finish_reason.censored for o in cut)
+    monitor = Monitor()
+    for outcome in cut:
+        monitor.update(outcome)
+    monitor.flush()
+    sections = (DriftSection.of(monitor, "m"),)
+    html = render(ReportData("t", "s", "c", outcomes=tuple(cut), drift=sections))
+    page = _Page(html)
+    assert any("60 were cut off" in label for label in page.labels)
+    assert not re.search(r"\bnan\b", " ".join(page.labels), re.IGNORECASE)
+    calibration = list(_figures(html).values())[1]["data"][1]
+    assert None in calibration["y"]
+
+
 def test_bins_hold_equal_shares_and_realised_percentiles(stream):
     outcomes = stream(600, 0.5, 3)
     groups = bins(outcomes, 6)
