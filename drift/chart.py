@@ -136,7 +136,11 @@ def calibrate(sample: Sample, arl: Sequence[float], config: ChartConfig) -> Cali
         shift = float(np.nanmean(streams)) - cautious
         peaks = _peaks(streams - shift, allowance)
         for i, wanted in enumerate(arl):
-            highest[i] = max(highest[i], _limit(peaks, streams.size, wanted))
+            # A reference in perfect order never climbs, and so says nothing of heights: then as
+            # many outcomes without any order as each one is compared with.
+            flat = allowance * config.neighbours
+            limit = _limit(peaks, streams.size, wanted) if len(peaks) else flat
+            highest[i] = max(highest[i], limit)
     return Calibration(mean, error, allowance, tuple(arl), tuple(highest))
 
 

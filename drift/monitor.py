@@ -91,7 +91,7 @@ class Monitor:
     def flush(self) -> list[Event]:
         """Weigh what is held for order, and look at every stream: at the end of traffic."""
         events: list[Event] = []
-        for order in self._orders.values():
+        for order in list(self._orders.values()):  # weighing may forget one
             events += self._weigh(order.flush())
         for stream in self._streams.values():
             events += stream.look()

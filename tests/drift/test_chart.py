@@ -105,6 +105,14 @@ def test_a_short_reference_is_taken_for_worse_than_it_looks():
     )
 
 
+def test_a_reference_in_perfect_order_has_limits_too():
+    tokens = np.random.default_rng(12).permutation(400).astype(np.int64)
+    perfect = Sample(tokens.astype(np.float64), tokens, np.zeros(400, bool))
+    calibration = calibrate(perfect, (5e4, 2e5), ChartConfig(streams=8, length=1024))
+    assert calibration.concordance == 1.0
+    assert calibration.limits == pytest.approx([32 * calibration.allowance] * 2)
+
+
 def test_calibration_is_repeatable_and_refuses_what_orders_nothing():
     config = ChartConfig(streams=8, length=1024)
     sample = _sample(400, 0.62, 9)

@@ -159,6 +159,19 @@ def test_names_that_reporters_invent_do_not_fill_memory(stream):
     assert len(monitor.snapshots()) == 4
 
 
+def test_a_flush_may_forget_a_stream(stream):
+    monitor = Monitor(dataclasses.replace(CONFIG, streams=2))
+    for model in ("a", "b"):
+        late = sorted(stream(40, 0.36, 30, served_model=model), key=lambda o: o.finished)
+        _feed(monitor, late)
+    held = monitor.snapshot("b").held
+    assert held > 0
+    _feed(monitor, stream(held, 0.36, 31, start=40, served_model="b", version="2"))
+    assert monitor.snapshot("b").key.version == "1"
+    monitor.flush()
+    assert [s.key.served_model for s in monitor.snapshots()] == ["b", "b"]
+
+
 def test_references_survive_on_disk(stream, tmp_path):
     path = tmp_path / "réf erences" / "r.json"
     reference = Reference.learn(stream(500, 0.36, 29), CONFIG)
