@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,12 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to train: on ``data`` (and, with less weight, ``auxiliary``) for ``served_model``."""
+    """What to train: on ``data`` (and, with less weight, ``auxiliary``) for ``served_model``.
+
+    ``name`` is what it is registered under. Raises ``ValueError`` for one that no registry takes.
+    """
 
     data: Data
     served_model: str
     name: str
     auxiliary: tuple[Data, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name or set(self.name) & set("/:@"):
+            raise ValueError(f"name: {self.name!r} is not usable; leave out /, : and @")
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,10 @@ class Result:
 
 
 def ranker_name(served_model: str) -> str:
-    """Registered name of the ranker of a served model."""
-    return "length-ranker" if served_model == SERVED_MODEL else f"length-ranker-{served_model}"
+    """Registered name of the ranker of a served model; ``org/model`` becomes ``org-model``."""
+    if served_model == SERVED_MODEL:
+        return "length-ranker"
+    return "length-ranker-" + re.sub(r"[/:@]+", "-", served_model)
 
 
 def job(sharegpt: ShareGpt, served_model: str = SERVED_MODEL) -> Job:

@@ -105,7 +105,7 @@ def read_table(path: Path, served_model: str | None = None) -> Data:
         )
     if not examples:
         raise ValueError(f"{path}: no rows" + (f" of model {served_model}" if served_model else ""))
-    return Data(name=path.stem, source=path.as_uri(), examples=tuple(examples))
+    return Data(name=path.stem, source=path.absolute().as_uri(), examples=tuple(examples))
 
 
 def _stream(path: Path) -> Iterable[Mapping[str, Any]]:

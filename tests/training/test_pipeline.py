@@ -58,6 +58,13 @@ def test_one_call_trains_registers_and_promotes(registry, examples, helpers, qui
     assert registry.resolve(result.name, "champion") == result.version != again.version
 
 
+def test_names_that_a_registry_takes():
+    assert pipeline.ranker_name("org/model:8b") == "length-ranker-org-model-8b"
+    for name in ("", "a/b", "a:b", "a@b"):
+        with pytest.raises(ValueError, match="name"):
+            pipeline.Job(Data("toys", "made up", ()), "toy", name)
+
+
 def test_an_unknown_served_model_is_named(tmp_path):
     talk = sharegpt.ShareGpt((), (), "made up")
     with pytest.raises(ValueError, match="gpt-9"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -58,6 +59,12 @@ def test_finish_reasons_ids_and_splits_of_the_file_count(tmp_path):
     )
     assert b.finish_reason is FinishReason.STOP
     assert Lengths.of([a, b]).censored.tolist() == [True, False]
+
+
+def test_a_path_may_be_relative(tmp_path, monkeypatch):
+    lines(tmp_path / "a.jsonl", ROWS)
+    monkeypatch.chdir(tmp_path)
+    assert read_table(Path("a.jsonl")).source == (tmp_path / "a.jsonl").as_uri()
 
 
 def test_one_model_of_several_must_be_named(tmp_path):
