@@ -74,11 +74,14 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc ships no 
 
     def _unary(self, method: str, behaviour: Callable[..., Awaitable[Any]]) -> Any:
         async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
-            started, code = self._clock(), "OK"
+            # What is re-raised below is a cancellation: the caller left or its deadline passed.
+            started, code = self._clock(), "CANCELLED"
             try:
                 with self._gate.entered():
                     _admit(request, context)
-                    return await behaviour(request, context)
+                    answer = await behaviour(request, context)
+                code = "OK"
+                return answer
             except BaseException as error:
                 code, told = _explain(error)
                 await _abort(context, told)
@@ -89,13 +92,14 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc ships no 
 
     def _streaming(self, method: str, behaviour: Callable[..., AsyncIterator[Any]]) -> Any:
         async def call(request: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
-            started, code = self._clock(), "OK"
+            started, code = self._clock(), "CANCELLED"
             try:
                 with self._gate.entered():
                     _admit(request, context)
                     async with aclosing(behaviour(request, context)) as responses:  # type: ignore[type-var]
                         async for response in responses:
                             yield response
+                code = "OK"
             except BaseException as error:
                 code, told = _explain(error)
                 await _abort(context, told)

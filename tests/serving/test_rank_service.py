@@ -204,6 +204,7 @@ async def test_a_call_whose_client_left_is_not_forecast() -> None:
         await first
         await rank.stub.Rank(request("last"))
         assert rank.ranker.batches == [1, 1]
+        assert ("Rank", "CANCELLED") in rank.calls
 
 
 async def test_health_and_reflection(rank: RankServer) -> None:
