@@ -35,7 +35,8 @@ class EngineSetup:
 
     ``kv_gib``: memory of the KV cache; 0 takes 0.5 GiB on a CPU, 60 % of what is free on a GPU.
     ``cost``: seconds per step, per decoded and per prefilled token, measured at start when ``None``
-    (only ``boost`` needs it). ``threads`` 0: all cores this process may use but one.
+    (``boost`` orders by it, a comparison of learned policies replays with it). ``threads`` 0: all
+    cores this process may use but one.
     """
 
     model: str
@@ -101,8 +102,8 @@ def starter(
 
 
 def with_cost(setup: EngineSetup, model: models.Model) -> EngineSetup:
-    """``setup`` with a cost model; measures this machine when the policy needs one."""
-    if setup.cost is not None or setup.policy != "boost":
+    """``setup`` with a cost model; measures this machine, but for fcfs, which has no use of it."""
+    if setup.cost is not None or setup.policy == "fcfs":
         return setup
     return replace(setup, cost=measure(setup, model))
 

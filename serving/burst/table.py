@@ -40,7 +40,7 @@ def rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     table.append(["output tokens/s", *(f"{r.throughput:.0f}" for r in (base, learned)), ""])
     table.append(["unscored requests", *(f"{r.unscored:.0%}" for r in (base, learned)), ""])
     columns = ["", base.policy, learned.policy, f"{base.policy} / {learned.policy}"]
-    return columns, table  # fmt: skip
+    return columns, table
 
 
 def headline(comparison: Comparison) -> Ratio:

@@ -58,6 +58,8 @@ def demo(
     logs.configure("error")
     if lengths not in list(Lengths):
         raise ValueError(f"--lengths must be log or own, got {lengths!r}")
+    if foreign is not None and not foreign.is_file():
+        raise ValueError(f"--foreign: {foreign}: no such file")
     config = DemoConfig.of(
         lengths=Lengths(lengths),
         requests=requests,
