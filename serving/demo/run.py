@@ -199,7 +199,7 @@ def _drift(
     for event in watched.events:
         if event.kind == "state" and event.outcome > watched.switched:
             mark = "ALERT " if event.alert else ""
-            say.say(f"{mark}{event.previous} -> {event.state}: {event.message}")
+            say.say(f"{mark}{event.message}")
     if watched.delay is None:
         say.say("no alert", "bold")
     else:

@@ -79,9 +79,14 @@ def test_the_bundled_lengths_join_by_conversation():
     assert all(e.split == split_of_turn[e.prompt] for e in calm.examples)
     assert {e.model for e in calm.examples} == {smollm2.SERVED_MODEL}
     assert len({e.id for e in (*calm.examples, *lively.examples)}) == 2275
-    pairs = smollm2.ceiling(calm)
-    assert len(pairs) == 207
-    assert all(a.prompt == b.prompt and a.id != b.id for a, b in pairs)
+
+
+def test_two_draws_of_a_prompt_agree_as_measured():
+    # As the file's own notes have it: what bounds every ranker of this model.
+    assert smollm2.agreement(smollm2.CALM) == pytest.approx(0.53, abs=0.005)
+    assert smollm2.agreement(smollm2.LIVELY) == pytest.approx(0.31, abs=0.005)
+    with pytest.raises(ValueError, match="no lengths were measured"):
+        smollm2.agreement(smollm2.Setting(0.9, 1.0))
 
 
 def test_no_row_of_the_bundled_lengths_is_reserved():
