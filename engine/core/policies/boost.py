@@ -141,6 +141,8 @@ class Boost:
         return (1.0, request.arrival - self.boost(request))
 
     def observe(self, request: Request, now: float) -> None:
+        if request.finish_reason is FinishReason.ABORT and request.first_scheduled is None:
+            return  # it left the queue before the engine worked for it
         work = self._cost.work(request.prompt_tokens, request.output_tokens, self._batch)
         self._backlog.add(request.arrival, work)
         forecast = request.forecast

@@ -8,9 +8,6 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import pairwise
 
-#: exp() of more than this overflows a double.
-_MAX_EXPONENT = 700.0
-
 
 @dataclass(frozen=True, slots=True)
 class Bin:

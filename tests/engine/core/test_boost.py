@@ -42,6 +42,17 @@ def ended(request, tokens, reason=FinishReason.STOP):
     return request
 
 
+def test_who_left_the_queue_made_no_work():
+    policy = Boost(BoostConfig(tier=0.0, k=4.0, floor=0.001, cold=0.001), COST, 8)
+    before = policy.gamma
+    for i in range(100):
+        policy.observe(ended(Request(str(i), 0.0, 50_000), 0, FinishReason.ABORT), 1.0)
+    assert policy.gamma == before
+    begun = Request("b", 0.0, 50_000, first_scheduled=0.0)
+    policy.observe(ended(begun, 0, FinishReason.ABORT), 1.0)
+    assert policy.gamma < before
+
+
 def test_gamma_to_infinity_is_fcfs():
     requests = population()
     policy = Boost(BoostConfig(tier=0.0, k=1e9), COST, 8)
