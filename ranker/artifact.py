@@ -38,8 +38,9 @@ class ArtifactError(ValueError):
 def save(ranker: LexicalRanker, folder: Path, card: str = "") -> Path:
     """Write ``ranker`` to ``folder``, replacing it as a whole; ``card`` becomes its README.md.
 
-    Written beside the target and renamed, so a reader sees the old folder or the new one. Raises
-    ``ValueError`` when ``folder`` exists and is not a ranker.
+    Written beside the target and renamed, so a reader sees the old folder, the new one or, between
+    two renames, none; never half of one. Raises ``ValueError`` when ``folder`` exists and is not a
+    ranker.
     """
     folder = Path(folder)
     if folder.exists() and not (folder / MANIFEST).is_file() and any(folder.iterdir()):

@@ -100,8 +100,8 @@ def order(
         block = _pairs(s, y, c, slice(start, start + _BLOCK))
         parts = (block.concordant, block.scores_differ, block.lengths_differ, block.known)
         sums += [float(part.sum(dtype=np.float64)) for part in parts]
-        # accuracy: a pair with equal scores is half right, and adds nothing to the concordance
     tau = _ratio(float(sums[0]), float(sums[1]), float(sums[2]))
+    # A pair with equal scores is half right, and adds nothing to the concordance.
     accuracy = 0.5 * (1.0 + float(sums[0] / sums[2])) if sums[2] else math.nan
     low, high = math.nan, math.nan
     if resamples and not math.isnan(tau):
@@ -153,7 +153,7 @@ def coverage(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Share of lengths at or below each forecast quantile, and the rows that could tell, [levels].
 
-    ``quantiles`` has shape [rows, levels]. A censored row tells only when its bound lies above the
+    ``quantiles`` has shape [rows, levels]. A censored row tells only when its bound reaches the
     quantile: then the length does too. Rows that cannot tell would each have been covered or not;
     they are counted by the Kaplan-Meier estimate of ``length / quantile`` at 1, which spreads them
     as the comparable rows fell.

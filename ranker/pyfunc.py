@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from ranker import artifact
 from ranker.types import Ranker
+
+#: Logged with every ranker to show what goes in and out; written for this, nobody's prompt.
+EXAMPLE_PROMPT = "Explain in two sentences why the sky is blue."
 
 
 class PyFunc:
@@ -27,6 +31,14 @@ class PyFunc:
                 for f in found
             ]
         )
+
+
+def requirement() -> str:
+    """What whoever loads a ranker this way has to install."""
+    try:
+        return f"shortfirst[train]=={version('shortfirst')}"
+    except PackageNotFoundError:
+        return "shortfirst[train]"
 
 
 def _load_pyfunc(path: str) -> PyFunc:

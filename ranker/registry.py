@@ -11,7 +11,6 @@ import re
 import tempfile
 import time
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 # Before the import: mlflow reads them then. No reports to its makers, no bars on standard error.
@@ -31,12 +30,9 @@ from mlflow.models import infer_signature
 
 from ranker import artifact
 from ranker.lexical import LexicalRanker
-from ranker.pyfunc import PyFunc
+from ranker.pyfunc import EXAMPLE_PROMPT, PyFunc, requirement
 from ranker.quiet import quiet
 from ranker.records import DatasetRecord, RunRecord
-
-#: Logged with every ranker to show what goes in and out; written for this, nobody's prompt.
-EXAMPLE_PROMPT = "Explain in two sentences why the sky is blue."
 
 _URI = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _BATCH = 900  # MLflow takes at most 1,000 metrics a call
@@ -50,7 +46,7 @@ class Registry:
     """Runs, versions and aliases at ``tracking_uri``; artifacts under ``artifact_root``.
 
     Both may contain blanks and accents. ``artifact_root`` matters for experiments that are made
-    here; one that exists keeps its own.
+    here; one that exists keeps its own. Raises :class:`RegistryError` for an address that is none.
     """
 
     def __init__(self, tracking_uri: str, artifact_root: Path) -> None:
@@ -59,7 +55,10 @@ class Registry:
         if tracking_uri.startswith("sqlite:///"):
             Path(tracking_uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
         with quiet():
-            self._client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
+            try:
+                self._client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
+            except MlflowException as error:
+                raise RegistryError(f"tracking_uri {tracking_uri!r}: {error.message}") from None
 
     # -- runs ---------------------------------------------------------------------------------
 
@@ -121,7 +120,7 @@ class Registry:
                 data_path=str(folder),
                 signature=infer_signature(prompts, PyFunc(ranker).predict(prompts)),
                 input_example=prompts,
-                pip_requirements=[_requirement()],
+                pip_requirements=[requirement()],
             )
             logged = self._client.create_logged_model(
                 experiment, name="ranker", source_run_id=run_id, model_type="ranker"
@@ -249,10 +248,3 @@ def _dataset(part: DatasetRecord) -> DatasetInput:
     return DatasetInput(
         dataset=made._to_mlflow_entity(), tags=[InputTag("mlflow.data.context", part.context)]
     )
-
-
-def _requirement() -> str:
-    try:
-        return f"shortfirst[train]=={version('shortfirst')}"
-    except PackageNotFoundError:
-        return "shortfirst[train]"

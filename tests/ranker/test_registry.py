@@ -169,3 +169,8 @@ def test_a_server_that_loads_a_ranker_loads_no_torch(registry, run_id, home, tmp
     assert out.stdout.split() == ["False", version]
     assert out.stderr == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_address_that_is_none(tmp_path):
+    with pytest.raises(RegistryError, match="tracking_uri 'nosuch:thing'"):
+        Registry("nosuch:thing", tmp_path)
