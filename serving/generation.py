@@ -147,10 +147,12 @@ class Generator:
             # Cancelled while the engine took it, perhaps: it ignores ids it does not know.
             self._abort(job.request_id)
             raise
-        return Generation(
-            job, len(ids), events, lambda: self._abort(job.request_id),
-            self._counter(job.request_id, arrival),
-        )  # fmt: skip
+
+        def leave() -> None:
+            self._metrics.aborted(forecast is not None)
+            self._abort(job.request_id)
+
+        return Generation(job, len(ids), events, leave, self._counter(job.request_id, arrival))
 
     def _checked(self, job: Job) -> Job:
         self.check_model(job.model)

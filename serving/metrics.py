@@ -118,6 +118,10 @@ class EngineMetrics:
         self._prompt_tokens.observe(prompt_tokens)
         self._output_tokens.observe(output_tokens)
 
+    def aborted(self, scored: bool) -> None:
+        """A caller left before the end."""
+        self._requests.labels(str(scored).lower(), "abort").inc()
+
     def refused(self, reason: str) -> None:
         self._refused.labels(reason).inc()
 

@@ -152,6 +152,8 @@ async def test_a_cancelled_stream_and_a_passed_deadline_free_the_request() -> No
         assert code is Code.DEADLINE_EXCEEDED
         await front.until_running(0)
         assert front.backend.aborted == ["left", "late"]
+        page = (await front.client.get("/metrics")).text
+        assert 'shortfirst_engine_requests_total{finish_reason="abort",scored="false"} 2.0' in page
         assert await front.gate.wait_empty(10)
 
 
