@@ -74,11 +74,16 @@ class Flatness:
 
 
 def evaluate(
-    rankers: Mapping[str, Ranker], examples: Sequence[Example], *, seed: int = 0
+    rankers: Mapping[str, Ranker],
+    examples: Sequence[Example],
+    *,
+    seed: int = 0,
+    orders: Mapping[str, Sequence[float]] | None = None,
 ) -> list[Row]:
     """One row per ranker, in order, and last what a random order of arrival gets.
 
-    Raises ``ValueError`` when there are fewer than two examples.
+    ``orders`` are scores, one per example, to judge as orders alone, after the rankers. Raises
+    ``ValueError`` when there are fewer than two examples.
     """
     if len(examples) < 2:
         raise ValueError(f"{len(examples)} rows are too few to compare an order")
@@ -86,9 +91,11 @@ def evaluate(
     lengths = Lengths.of(examples)
     rows = [_row(name, ranker.forecast(prompts), lengths, seed) for name, ranker in rankers.items()]
     arrival = np.random.default_rng(seed).permutation(len(examples)).astype(np.float64)
-    found = order(arrival, lengths.tokens, lengths.censored, seed=seed)
     bounds = int(lengths.censored.sum())
-    rows.append(Row(FCFS, len(examples), bounds, found.tau, found.low, found.high, found.accuracy))
+    for name, scores in (*(orders or {}).items(), (FCFS, arrival)):
+        found = order(np.asarray(scores), lengths.tokens, lengths.censored, seed=seed)
+        tau = (found.tau, found.low, found.high, found.accuracy)
+        rows.append(Row(name, len(examples), bounds, *tau))
     return rows
 
 

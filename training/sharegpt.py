@@ -14,7 +14,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Turn:
     message: int
     depth: int
     split: str
-    prompt: str
+    prompt: str = field(repr=False)
     prompt_tokens: int = 0
     output_tokens: int = 0
 

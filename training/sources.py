@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class Example:
     A ``finish_reason`` other than ``stop`` makes ``output_tokens`` a lower bound.
     """
 
-    prompt: str
+    prompt: str = field(repr=False)
     output_tokens: int
     finish_reason: FinishReason
     model: str

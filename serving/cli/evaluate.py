@@ -26,6 +26,7 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Kendall tau-b with interval, pair accuracy and coverage of a ranker, beside baselines."""
+    from ranker.baseline import PromptLengthRanker
     from ranker.registry import Registry
     from serving.cli import console, tables
     from serving.paths import Home
@@ -52,15 +53,19 @@ def evaluate(
                 sets |= {name: shifted(bundled, name) for name in names}
             else:
                 sets[split] = pipeline.job(bundled, loaded.served_model).data.split(split)
-    rows = [
-        (name, *cells)
-        for name, examples in sets.items()
-        for cells in tables.rows(
-            judge.evaluate({f"{loaded.name}/{loaded.version}": loaded}, examples, seed=seed)
+    rows = []
+    for name, examples in sets.items():
+        found = judge.evaluate(
+            {f"{loaded.name}/{loaded.version}": loaded},
+            examples,
+            seed=seed,
+            orders={"prompt-length": PromptLengthRanker.scores([e.prompt for e in examples])},
         )
-    ]
+        rows += [(name, *cells) for cells in tables.rows(found)]
     console.show(("traffic", *tables.COLUMNS), rows, as_json=json)
     if not json and not traffic:
         (examples,) = sets.values()
+        if len(examples) < 10:
+            return
         flat = judge.flatness(loaded.forecast([e.prompt for e in examples]), examples)
         console.note(f"Forecasts: {flat}.")

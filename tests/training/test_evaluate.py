@@ -37,6 +37,15 @@ def test_numbers_are_scipys_and_the_baselines_stand_beside(trained, held):
     assert math.isnan(rows[2].p50)
 
 
+def test_an_order_without_quantiles_is_judged_as_a_ranker_s(trained, held):
+    scores = trained.baseline.scores([e.prompt for e in held])
+    whole = evaluate({"prompt-length": trained.baseline}, held)[0]
+    plain, fcfs = evaluate({}, held, orders={"prompt-length": scores})
+    assert (plain.tau, plain.low, plain.accuracy) == (whole.tau, whole.low, whole.accuracy)
+    assert math.isnan(plain.p50)
+    assert fcfs.ranker == FCFS
+
+
 def test_metrics_leave_out_what_does_not_apply(trained, held):
     ranker, fcfs = evaluate({"r": trained.ranker}, held)
     assert set(ranker.metrics("test")) == {
