@@ -130,6 +130,10 @@ def cell(value: object) -> str:
     return str(value)
 
 
+#: Units of work from which a pipe is told how far it is.
+_LONG = 1000
+
+
 class Bar(Protocol):
     """One line of progress."""
 
@@ -142,17 +146,21 @@ class Bar(Protocol):
 
 @dataclass(slots=True)
 class _PlainBar:
-    """Progress on a pipe: a line when it starts and when it ends."""
+    """Progress on a pipe: a line when it starts, at every fifth of long work, when it ends."""
 
     label: str
     total: float | None
     done: float = 0.0
 
     def update(self, done: float) -> None:
-        self.done = done
+        before, self.done = self.done, done
+        if self.total is None or self.total < _LONG or done >= self.total:
+            return
+        if int(5 * done / self.total) > int(5 * before / self.total):
+            note(f"{self.label}: {done / self.total:.0%}")
 
     def advance(self, more: float = 1) -> None:
-        self.done += more
+        self.update(self.done + more)
 
 
 @contextmanager
