@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drift.files import write_whole
 from ranker.types import Outcome
 
 COLUMNS = ("score", "output_tokens", "prompt_tokens")
@@ -49,14 +50,7 @@ class DataDrift:
 
     def write(self, path: Path) -> Path:
         """Write the page, whole or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_text(self.html, encoding="utf-8")
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        return path
+        return write_whole(path, self.html)
 
 
 def data_drift(reference: Sequence[Outcome], current: Sequence[Outcome]) -> DataDrift:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from drift.chart import Calibration, Sample, calibrate
 from drift.config import MonitorConfig
+from drift.files import write_whole
 from drift.key import Key
 from drift.tau import Tau, kendall_tau
 from ranker.types import Outcome
@@ -71,13 +71,7 @@ def sample_of(outcomes: Sequence[Outcome]) -> Sample:
 def save_references(path: Path, references: Mapping[Key, Reference]) -> None:
     """Write ``references`` as JSON, whole or not at all."""
     items = [{"key": asdict(key), "reference": asdict(ref)} for key, ref in references.items()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(json.dumps(items, indent=1), encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, json.dumps(items, indent=1))
 
 
 def load_references(path: Path) -> dict[Key, Reference]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from engine.executor import TorchExecutor
 from engine.profile import profile
 from engine.runner import Runner
 from ranker.types import Outcome
+from serving import cores
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class EngineSetup:
 
 def load(setup: EngineSetup, cache: Path) -> models.Model:
     """Load the model, converting the bundled one at first use. Raises ``ValueError``."""
-    ThreadsConfig(setup.threads or max(1, _cores() - 1)).apply()
+    ThreadsConfig(setup.threads or max(1, cores.usable() - 1)).apply()
     name, path = models.prepare(setup.model, cache)
     return models.load(path, name=setup.name or name, device=setup.device, dtype=setup.dtype)
 
@@ -140,9 +140,3 @@ def _blocks(setup: EngineSetup, model: models.Model) -> int:
     # More than every slot at full context can never be used.
     most = setup.max_num_seqs * math.ceil(model.context_length / setup.block_size)
     return min(blocks, most + 1)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from drift.files import write_whole
 from drift.report import markup, sections
 from drift.report.data import ReportData
 from drift.report.markup import Figures
@@ -68,14 +68,7 @@ def render(data: ReportData) -> str:
 
 def write(data: ReportData, path: Path) -> Path:
     """Write :func:`render`'s page to ``path``, whole or not at all; return ``path``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(render(data), encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
+    return write_whole(path, render(data))
 
 
 def _json(figures: dict[str, Json]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from engine.core.policies import Policy, make
 from engine.core.request import Request
 from engine.efficiency import Efficiency, sjf_efficiency
 from ranker.types import Forecast
+from serving import cores
 from serving.burst.client import Lengths, Reply, Sampling, drive
 from serving.burst.compare import PolicyResult, compare
 from serving.burst.items import BurstConfig, Item, draw
@@ -98,7 +98,7 @@ def start_engines(
     services: Services, rank: Service, rank_model: str, config: SessionConfig
 ) -> dict[str, Service]:
     """One engine per policy, alike in everything else, once all are ready."""
-    threads = config.threads or max(1, _cores() // (2 if config.together else 1))
+    threads = config.threads or max(1, cores.usable() // (2 if config.together else 1))
     imposed = config.sampling.lengths is Lengths.LOG
     pending = {
         policy: services.launch(
@@ -198,9 +198,3 @@ def _judged(
 def _cost(engine: Service) -> CostModel:
     base, decode, prefill = (float(part) for part in engine.address("cost").split(","))
     return CostModel(base, decode, prefill)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
