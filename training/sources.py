@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,8 @@ def read_table(path: Path, served_model: str | None = None) -> Data:
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
-    rows = _stream(path)
-    examples = [e for i, row in enumerate(rows) if (e := _example(path, i, row, served_model))]
+    rows = enumerate(_rows(path, _kind(path)))
+    examples = [e for i, row in rows if (e := _example(path, i, row, served_model))]
     models = sorted({example.model for example in examples})
     if len(models) > 1:
         raise ValueError(
@@ -108,17 +108,24 @@ def read_table(path: Path, served_model: str | None = None) -> Data:
     return Data(name=path.stem, source=path.absolute().as_uri(), examples=tuple(examples))
 
 
-def _stream(path: Path) -> Iterable[Mapping[str, Any]]:
+def _kind(path: Path) -> str:
     kinds = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
     kind = kinds.get(path.suffix.lower())
     if kind is None:
         raise ValueError(f"{path}: must end in one of {', '.join(kinds)}")
+    return kind
+
+
+def _rows(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
     from datasets import load_dataset
 
-    rows: Iterable[Mapping[str, Any]] = load_dataset(
-        kind, data_files=str(path), split="train", streaming=True
-    )
-    return rows
+    try:
+        yield from load_dataset(kind, data_files=str(path), split="train", streaming=True)
+    except StopIteration:  # how datasets takes an empty file
+        return
+    except ValueError as error:
+        # Of a parser or codec, in words of its own, which might quote what it read.
+        raise ValueError(f"{path}: not readable as {kind} ({type(error).__name__})") from None
 
 
 def _example(

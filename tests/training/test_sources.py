@@ -108,6 +108,23 @@ def test_files_that_are_none(tmp_path):
         read_table(tmp_path / "a.xlsx")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"prompt,output_tokens\nx,1\nsecret,4,5,6\n", "a.csv: not readable as csv"),
+        ("a.csv", b"prompt,output_tokens\nsecret \xff,3\n", "a.csv: not readable as csv"),
+        ("a.jsonl", b'{"prompt":"secret" "output_tokens":3}\n', "a.jsonl: not readable as json"),
+        ("a.parquet", b"secret", "a.parquet: not readable as parquet"),
+        ("a.jsonl", b"", "a.jsonl: no rows"),
+    ],
+)
+def test_damaged_files_are_named_without_their_text(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_table(tmp_path / name)
+    assert "secret" not in str(caught.value)
+
+
 def example(prompt: str, split: str) -> Example:
     return Example(prompt, 1, FinishReason.STOP, "m", prompt, split)
 
