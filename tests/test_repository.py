@@ -99,6 +99,26 @@ def test_importing_ranker_loads_neither_torch_nor_mlflow():
     assert out.stdout.strip() == "[]"
 
 
+def test_the_core_needs_the_standard_library_and_ranker_types_alone():
+    code = """if True:
+        import sys
+        before = set(sys.modules)
+        import importlib, pkgutil
+        import engine.core
+        for found in pkgutil.walk_packages(engine.core.__path__, "engine.core."):
+            importlib.import_module(found.name)
+        ours = ("engine", "ranker", "ranker.types")
+        for name in sorted(set(sys.modules) - before):
+            known = name.partition(".")[0] in sys.stdlib_module_names or name in ours
+            if not known and not name.startswith("engine.core"):
+                print(name)
+    """
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert out.stdout == ""
+
+
 def test_every_command_of_the_project_has_help_that_names_its_options():
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert scripts["scripts"]["shortfirst"] == "serving.cli:main"
