@@ -24,12 +24,14 @@ class Lengths(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One finished stream. ``scored``: a forecast took part in its scheduling."""
+    """One finished stream. ``scored``: a forecast took part in its scheduling. ``cut``: it ended
+    at its token limit."""
 
     timing: Timing
     scored: bool
     queue_seconds: float
     preemptions: int
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +121,11 @@ async def _one(
             prompt_tokens=finish.prompt_tokens,
             output_tokens=finish.output_tokens,
         )
-        return Reply(timing, finish.scored, finish.queue_seconds, finish.preemptions)
+        return Reply(
+            timing,
+            scored=finish.scored,
+            queue_seconds=finish.queue_seconds,
+            preemptions=finish.preemptions,
+            cut=finish.reason == generate_pb2.FINISH_REASON_LENGTH,
+        )
     raise RuntimeError(f"the stream of request {request_id} ended without a finish")

@@ -188,7 +188,12 @@ def _judged(
         results=results,
         items=items,
         forecasts=forecasts,
-        tau=kendall_tau([f.score for f in forecasts], [r.true_tokens or 0 for r in requests]),
+        tau=kendall_tau(
+            [f.score for f in forecasts],
+            [reply.timing.output_tokens for reply in first],
+            # An imposed limit is the recorded length; the model's own runs past its limit.
+            [reply.cut and config.sampling.lengths is Lengths.OWN for reply in first],
+        ),
         efficiency=sjf_efficiency(requests, scheduler, cost, policy),
         cost=cost,
         ranker=f"{forecasts[0].ranker} version {forecasts[0].version}",

@@ -13,6 +13,7 @@ from typing import Any
 from drift.report import write
 from engine.bundled import prepare_bundled
 from ranker.registry import Registry
+from ranker.types import Ranker
 from serving.burst import session
 from serving.burst import table as burst_table
 from serving.burst.session import Comparison
@@ -88,7 +89,8 @@ def run(config: DemoConfig, home: Home, say: Narrator, now: Callable[[], datetim
             rank = start_rank(children, Path(scratch))
             comparison = _compare(config, sharegpt, children, rank, say)
         with say.step(5, "The drift monitor: usual traffic, then truly different traffic"):
-            traffic, watched = _drift(config, sharegpt, trained, rank, Path(scratch), say, now())
+            ranker = Registry(home.mlflow_uri, home.artifacts).load(rankers.champion(SERVED_MODEL))
+            traffic, watched = _drift(config, sharegpt, ranker, rank, Path(scratch), say, now())
     with say.step(6, "The report"):
         page = home.reports / f"demo-{now():%Y%m%d-%H%M%S}.html"
         write(report.build(config, trained, flat, comparison, traffic, watched, now()), page)
@@ -159,13 +161,12 @@ def _tokens_bar(items: list[list[Any]], config: DemoConfig) -> AbstractContextMa
 def _drift(
     config: DemoConfig,
     sharegpt: ShareGpt,
-    trained: dict[str, Result],
+    ranker: Ranker,
     rank: Service,
     scratch: Path,
     say: Narrator,
     now: datetime,
 ) -> tuple[tuple[Traffic, Traffic], Watched]:
-    ranker = trained[SERVED_MODEL].ranker
     usual = Traffic.judged("held-out opening questions", sharegpt.data().split("test"), ranker)
     if config.foreign is not None:
         what = f"{config.foreign_source} (another service's traffic)"
