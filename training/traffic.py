@@ -58,7 +58,7 @@ SLICES: dict[str, Slice] = {
     ),
     "limit-64": Slice("first turns under a limit of 64 tokens", lambda t: not t.depth, limit=64),
 }
-#: The largest loss of order among slices with at least 1,000 rows (see the README for numbers).
+#: The largest loss among slices of 1,000 rows or more; `evaluate --traffic all` shows all.
 DEFAULT = "unlike"
 
 
