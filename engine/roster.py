@@ -55,7 +55,8 @@ class Roster:
     ) -> tuple[dict[str, FinishReason], list[Delivery]]:
         """Who ends with this step, and the events of its tokens.
 
-        All of a ``failed`` step end with an error, as does a request that sampled and has no token.
+        All of a ``failed`` step end with an error, as does a request that sampled and has no token,
+        or whose token cannot be judged or decoded.
         """
         finished = {
             step.request_id: FinishReason.ERROR
@@ -68,10 +69,16 @@ class Roster:
             live = self._live.get(request_id)
             if live is None:  # aborted while the model ran
                 continue
-            reason = self._stop.check(self._executor.sequence(request_id))
+            try:
+                reason = self._stop.check(self._executor.sequence(request_id))
+                event = live.tokens(token, last=reason is not None)
+            except Exception as error:  # a tokenizer may fail on what a model says
+                log.error("request %s ends with an error (%s)", request_id, type(error).__name__)
+                finished[request_id] = FinishReason.ERROR
+                continue
             if reason is not None:
                 finished[request_id] = reason
-            events.append((live.stream, live.tokens(token, last=reason is not None)))
+            events.append((live.stream, event))
         return finished, events
 
     def end(self, request: Request, reason: FinishReason, now: float) -> list[Delivery]:
@@ -82,7 +89,12 @@ class Roster:
             self._on_outcome(live.outcome(self._served_model, reason, now))
         except Exception as error:
             log.error("an outcome was not taken (%s)", type(error).__name__)
-        return [*live.rest(), (live.stream, live.ended(reason, now))]
+        try:
+            rest = live.rest()
+        except Exception as error:
+            log.error("the end of a text was not decoded (%s)", type(error).__name__)
+            rest = []
+        return [*rest, (live.stream, live.ended(reason, now))]
 
     def end_all(self, reason: FinishReason, now: float) -> list[Delivery]:
         """As :meth:`end`, of everyone."""

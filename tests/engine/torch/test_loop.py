@@ -104,6 +104,43 @@ async def test_a_request_without_a_token_fails_alone(engine, script):
     assert engine.stats().failed_steps == 0
 
 
+async def test_text_that_cannot_be_decoded_ends_its_request_alone(
+    engine, script, outcomes, monkeypatch, caplog
+):
+    def broken(ids):
+        raise RuntimeError("what was said must not be logged")
+
+    script.gate.clear()
+    decoded = engine._roster._decode
+    monkeypatch.setattr(engine._roster, "_decode", broken)
+    doomed = await engine.submit("a", [1], SamplingParams())
+    monkeypatch.setattr(engine._roster, "_decode", decoded)
+    spared = await engine.submit("b", [1], SamplingParams())
+    await entered(script)
+    script.gate.set()
+    assert (await collect(doomed))[2].reason is FinishReason.ERROR
+    assert (await collect(spared))[0] == "fghij"
+    assert engine.alive
+    assert engine.stats().kv_usage == 0
+    assert {o.request_id: o.finish_reason for o in outcomes} == {
+        "a": FinishReason.ERROR,
+        "b": FinishReason.STOP,
+    }
+    assert "RuntimeError" in caplog.text
+    assert "must not be logged" not in caplog.text
+
+
+async def test_a_broken_stop_rule_does_not_end_the_loop(engine, script, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("stop bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(engine._stop), "check", broken)
+        doomed = await engine.submit("a", [1], SamplingParams())
+        assert (await collect(doomed))[2].reason is FinishReason.ERROR
+    assert (await collect(await engine.submit("b", [1], SamplingParams())))[0] == "fghij"
+
+
 async def test_a_dead_loop_fails_every_stream(engine, script, monkeypatch):
     script.gate.clear()
     running = await engine.submit("a", [1], SamplingParams())
