@@ -15,6 +15,10 @@ class Dead(Exception):
     """The engine is draining or has stopped, and takes no more requests."""
 
 
+class InUse(ValueError):
+    """The id belongs to a request that has not ended, or that the engine has yet to forget."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """New tokens. ``text`` may be empty while a multi-byte character is incomplete."""

@@ -22,7 +22,10 @@ class Executor(Protocol):
     """What the loop needs of whatever runs plans."""
 
     def add(self, request_id: str, prompt_ids: Seq[int], sampling: SamplingParams) -> None:
-        """Take a request in. Raises ``ValueError`` naming the field that is wrong."""
+        """Take a request in, perhaps during :meth:`run` of a plan that doesn't name it.
+
+        Raises ``ValueError`` naming the field that is wrong.
+        """
         ...
 
     def remove(self, request_id: str) -> None:
@@ -43,7 +46,7 @@ class Executor(Protocol):
 
 
 class TorchExecutor:
-    """Executor over a :class:`Runner`. One thread at a time."""
+    """Executor over a :class:`Runner`. One thread at a time, but for :meth:`add`."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner

@@ -1,7 +1,8 @@
 """The engine's thread: schedule, run, commit, stream; until it is closed.
 
 The scheduler is touched under one lock, which is never held while the model runs, so submitting
-and aborting don't wait for a step. What the executor holds is changed by the thread alone.
+and aborting don't wait for a step. Submitting also adds to the executor under that lock, perhaps
+while a step of others runs in it; only the thread runs it and drops from it what was scheduled.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from engine.core.request import Request
 from engine.core.scheduler import QueueFull, Scheduler
 from engine.costs import MeasuredStep
 from engine.detokenise import Decode
-from engine.events import Dead, Ended, Overloaded, Tokens
+from engine.events import Dead, Ended, InUse, Overloaded, Tokens
 from engine.executor import Executor
 from engine.live import OnOutcome
 from engine.roster import Roster
@@ -87,7 +88,8 @@ class EngineLoop:
         """Queue a request; its events, of which the last is an ``Ended``.
 
         ``arrival`` is in seconds of ``clock``, now when ``None``. Raises ``Overloaded``, ``Dead``,
-        and ``ValueError`` when the request can never run.
+        ``InUse`` for an id that is running or about to be forgotten, and ``ValueError`` when the
+        request can never run.
         """
         stream = Stream(request_id, asyncio.get_running_loop())
         now = self._clock()
@@ -101,6 +103,8 @@ class EngineLoop:
         with self._changed:
             if self._dead or self._closing or not self._accepting:
                 raise Dead("the engine takes no more requests")
+            if self._roster.knows(request_id):
+                raise InUse(f"a request with id {request_id!r} is in use")
             self._executor.add(request_id, prompt_ids, sampling)
             try:
                 self._scheduler.add(request)
@@ -225,4 +229,4 @@ class EngineLoop:
         deliver(events)
 
 
-__all__ = ["Dead", "Ended", "EngineLoop", "Overloaded", "Stream", "Tokens"]
+__all__ = ["Dead", "Ended", "EngineLoop", "InUse", "Overloaded", "Stream", "Tokens"]

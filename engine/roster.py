@@ -46,6 +46,10 @@ class Roster:
         """Whether the executor still holds requests that ended."""
         return bool(self._gone)
 
+    def knows(self, request_id: str) -> bool:
+        """Whether the id belongs to a request that has not ended, or is still to be forgotten."""
+        return request_id in self._live or request_id in self._gone
+
     def enter(self, request: Request, stream: Stream, arrived: float) -> None:
         """``arrived`` in Unix seconds."""
         self._live[request.id] = Live(request, stream, self._decode, arrived)

@@ -91,7 +91,7 @@ class Counters:
         self.prompt_tokens += plan.prefill_tokens
         self.peak_running = max(self.peak_running, running)
         if plan.steps and seconds > 0.0:
-            context = sum(step.start for step in plan.steps if step.decodes)
+            context = sum(step.start + 1 for step in plan.steps if step.decodes)
             self.measured.append(
                 MeasuredStep(plan.decode_tokens, plan.prefill_tokens, context, seconds)
             )

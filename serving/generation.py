@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from engine.events import Dead, Ended, Event, Overloaded
+from engine.events import Dead, Ended, Event, InUse, Overloaded
 from engine.sampling import SamplingParams
 from ranker.types import Forecast
 from serving.backend import Backend
@@ -141,6 +141,9 @@ class Generator:
                 ) from None  # fmt: skip
             except Dead:
                 raise RequestError(Kind.UNAVAILABLE, "the engine has stopped") from None
+            except InUse:
+                # Running elsewhere, or just aborted and held until the step at hand is over.
+                raise _in_use() from None
             except ValueError as error:
                 raise invalid(job.input_field, str(error)) from None
         except BaseException:
@@ -167,9 +170,7 @@ class Generator:
         if sum(map(len, texts)) > self._limits.max_prompt_chars:
             raise invalid(job.input_field, f"at most {self._limits.max_prompt_chars} characters")
         if job.request_id in self._running:
-            raise RequestError(
-                Kind.CONFLICT, "request_id: a request with this id is running", field="request_id"
-            )
+            raise _in_use()
         return job if job.request_id else replace(job, request_id=uuid.uuid4().hex)
 
     async def _tokens(self, job: Job) -> list[int]:
@@ -239,3 +240,9 @@ class Generator:
 
     def close(self) -> None:
         self._threads.shutdown(wait=False)
+
+
+def _in_use() -> RequestError:
+    return RequestError(
+        Kind.CONFLICT, "request_id: a request with this id is running", field="request_id"
+    )

@@ -11,7 +11,7 @@ import grpc
 import httpx
 from prometheus_client import CollectorRegistry
 
-from engine.events import Dead, Ended, Overloaded, Tokens
+from engine.events import Dead, Ended, InUse, Overloaded, Tokens
 from engine.sampling import SamplingParams
 from ranker.types import FinishReason, Forecast, Outcome
 from serving.drain import Gate
@@ -40,6 +40,7 @@ class WordBackend:
     submitted: dict[str, tuple[SamplingParams, Forecast | None, str]] = field(default_factory=dict)
     running: dict[str, asyncio.Event] = field(default_factory=dict)
     aborted: list[str] = field(default_factory=list)
+    leaving: set[str] = field(default_factory=set)  #: ids that it has yet to forget
     stats_help: Mapping[str, str] = field(
         default_factory=lambda: {"shortfirst_engine_num_requests_running": "Requests that run."}
     )
@@ -65,6 +66,8 @@ class WordBackend:
             raise Dead
         if len(self.running) >= self.max_running:
             raise Overloaded
+        if request_id in self.leaving:
+            raise InUse
         self.submitted[request_id] = (sampling, forecast, tenant)
         self.running[request_id] = asyncio.Event()
         return self._events(request_id, len(prompt_ids), sampling, forecast)

@@ -168,6 +168,11 @@ async def test_an_id_that_is_running_is_refused() -> None:
         held.set()
         assert (await first)[-1].finish.output_tokens == 3
         await answers(front.stub.Generate(text(request_id="twin")))
+        front.backend.leaving.add("twin")  # aborted, and the engine's step is not over yet
+        code, fields, _ = await refused(front.stub.Generate(text(request_id="twin")))
+        assert (code, fields) == (Code.ALREADY_EXISTS, ["request_id"])
+        front.backend.leaving.clear()
+        await answers(front.stub.Generate(text(request_id="twin")))
 
 
 async def test_streams_complete_and_go_unscored_while_the_rank_service_is_away() -> None:

@@ -1,10 +1,11 @@
 """The loop: streams, aborts, failures. A scripted executor stands in for the model."""
 
+import asyncio
 import time
 
 import pytest
 
-from engine.events import Dead, Overloaded
+from engine.events import Dead, InUse, Overloaded
 from engine.sampling import SamplingParams
 from ranker.types import FinishReason, Forecast
 from tests.engine.torch.scripted import EOS, collect, entered
@@ -175,10 +176,22 @@ async def test_a_full_queue_refuses_and_forgets(engine, script):
 async def test_the_same_id_twice_is_refused(engine, script):
     script.gate.clear()
     first = await engine.submit("a", [1], SamplingParams())
-    with pytest.raises(ValueError, match="in use"):
+    with pytest.raises(InUse):
         await engine.submit("a", [1], SamplingParams())
     script.gate.set()
     assert (await collect(first))[2].reason is FinishReason.STOP
+
+
+async def test_an_aborted_id_is_in_use_until_its_step_is_over(engine, script):
+    script.gate.clear()
+    first = await engine.submit("a", [1], SamplingParams())
+    await entered(script)
+    engine.abort("a")
+    assert (await collect(first))[2].reason is FinishReason.ABORT
+    with pytest.raises(InUse):
+        await engine.submit("a", [1], SamplingParams())
+    script.gate.set()
+    assert await asyncio.to_thread(engine.drain, 20.0)
 
 
 async def test_measured_steps_fit_a_cost_model(engine):
@@ -189,6 +202,10 @@ async def test_measured_steps_fit_a_cost_model(engine):
     steps = engine.measured_steps()
     assert sum(s.prefill_tokens for s in steps) == 1 + 2 + 3 + 4
     assert sum(s.decodes for s in steps) == 4 * 5
+    # A decode attends to its own token too, as the simulator counts it.
+    assert sum(s.context_tokens for s in steps) == sum(
+        p + o for p in (1, 2, 3, 4) for o in range(1, 6)
+    )
     assert fit(steps).cost.step(1, 0) >= 0
 
 
