@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import threading
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from drift.states import State
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,9 @@ class Event:
         return {**values, "alert": self.alert}
 
 
+_NAMES = frozenset(f.name for f in fields(Event))
+
+
 class EventLog:
     """Appends events to a file, one flushed line each; safe from several threads."""
 
@@ -64,7 +70,11 @@ class EventLog:
         self._lock = threading.Lock()
 
     def append(self, events: Sequence[Event], now: float) -> None:
-        """Write ``events``; ``now`` is Unix seconds. Lines are whole or not there at all."""
+        """Write ``events``; ``now`` is Unix seconds. Returns when they are on disk.
+
+        Raises ``OSError``. A line that a crash or a full disk cut off is ended first, so that what
+        follows stays readable.
+        """
         if not events:
             return
         lines = "".join(
@@ -74,9 +84,13 @@ class EventLog:
         with self._lock:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # One write to a file opened for appending, so that two processes don't mix lines.
-            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             try:
-                os.write(handle, lines)
+                size = os.fstat(handle).st_size
+                if size and os.pread(handle, 1, size - 1) != b"\n":
+                    lines = b"\n" + lines
+                while lines:  # a write may take less than it is given
+                    lines = lines[os.write(handle, lines) :]
                 os.fsync(handle)
             finally:
                 os.close(handle)
@@ -85,24 +99,40 @@ class EventLog:
 def read_events(path: Path) -> Iterator[Event]:
     """Events of a log, oldest first; none when there is no file.
 
-    A last line that was cut off by a crash is passed over; any other that can't be read raises
-    ``ValueError`` with its number.
+    A last line without an end is being written, or was cut off by a crash: it is passed over. So
+    are other lines that are no events, and their count is logged as a warning at the end.
     """
     if not path.exists():
         return
-    names = {f.name for f in fields(Event)}
-    with path.open(encoding="utf-8") as lines:
+    skipped: list[int] = []
+    # A cut may go through a character, and must not make the rest unreadable.
+    with path.open(encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, start=1):
-            try:
-                values = json.loads(line)
-                known = {key: value for key, value in values.items() if key in names}
-                known["reasons"] = tuple(known["reasons"])
-                event = Event(**known)
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
-                if not line.endswith("\n"):
-                    return
-                raise ValueError(f"{path}, line {number}: not a drift event") from error
-            yield event
+            event = _event(line)
+            if event is not None:
+                yield event
+            elif line.strip() and line.endswith("\n"):
+                skipped.append(number)
+    if skipped:
+        log.warning(
+            "%s: %d lines are no drift events and were passed over, the first is line %d",
+            path,
+            len(skipped),
+            skipped[0],
+        )
+
+
+def _event(line: str) -> Event | None:
+    try:
+        values = json.loads(line)
+        known = {key: value for key, value in values.items() if key in _NAMES}
+        known["at"] = float(known["at"])
+        known["reasons"] = tuple(known["reasons"])
+        event = Event(**known)
+        _ = event.alert  # knows the states
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return event
 
 
 def _plain(value: Any) -> Any:

@@ -28,6 +28,13 @@ class MonitoredStore:
     ``clock`` gives Unix seconds, for the log alone. A duplicate is not weighed twice. Trouble with
     the monitor or the event log never fails a report: what is on disk is acknowledged. The window
     of a stream is replayed for its SJF efficiency every ``replay_every`` outcomes.
+
+    The log of events is a record for people and not exact across restarts; the state always is what
+    the stored outcomes give. An event is logged after the outcomes that caused it are on disk, so a
+    crash between the two, or trouble with the log's disk, leaves it out for good: the replay of a
+    restart tells what it finds to ``recover``'s caller alone. And what :meth:`close` weighed ahead
+    of its order is weighed again in order after a restart, so a change of state that the flush
+    brought about can be logged a second time, at a slightly later outcome.
     """
 
     def __init__(

@@ -195,17 +195,3 @@ def test_trouble_in_the_monitor_does_not_fail_a_report(stream, path, caplog):
     assert sink.store(stream(3, 0.3, 1)) == (3, 0)
     assert len(store) == 3
     assert "the outcome is stored" in caplog.text
-
-
-def test_a_torn_last_line_is_passed_over_and_another_is_named(drifted, path):
-    sink = _open(path)
-    sink.store(drifted)
-    sink.close()
-    log = path.parent / "events.jsonl"
-    events = list(read_events(log))
-    log.write_text(log.read_text()[:-40])
-    assert list(read_events(log)) == events[:-1]
-    log.write_text("{}\n" + log.read_text())
-    with pytest.raises(ValueError, match="line 1"):
-        list(read_events(log))
-    assert list(read_events(path.parent / "none.jsonl")) == []
