@@ -31,7 +31,7 @@ trees; quantiles calibrated on validation rows. Trained {day} by shortfirst.
 
 ## Data
 {data.name} ({data.source}): {counts["train"]:,} rows trained, {counts["validation"]:,} calibrated,
-{counts["test"]:,} tested. The split is by hash; no training prompt is in the other two.
+{counts["test"]:,} tested. No training prompt is in the other two.
 
 ## Measured on the test rows
 | ranker | tau-b | 95% interval | pair accuracy | at or below p50 | at or below p90 |

@@ -46,11 +46,15 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Examples with the name of where they come from and a digest of ids and numbers."""
+    """Examples with the name of where they come from and a digest of ids and numbers.
+
+    ``leaks`` counts rows that :func:`without_leaks` left out.
+    """
 
     name: str
     source: str
     examples: tuple[Example, ...]
+    leaks: int = 0
 
     def split(self, name: str) -> list[Example]:
         """The examples of one split, in order."""
@@ -87,10 +91,11 @@ def read_table(path: Path, served_model: str | None = None) -> Data:
 
     Columns: ``prompt``, ``output_tokens``; optional ``finish_reason`` (``stop`` when absent),
     ``model``, ``id`` and ``split``. Without ``split`` the prompt's hash decides by the rule of
-    :mod:`training.split`, so equal prompts are never on both sides. ``served_model`` picks the
-    rows of one model; it is needed when the file holds several. The file is streamed through
-    ``datasets``, which then makes no copy of the prompts in its cache. Raises ``ValueError`` naming
-    the column, and the row where there is one.
+    :mod:`training.split`. Equal prompts are never on both sides: :func:`without_leaks` drops those
+    that splits of the file share. ``served_model`` picks the rows of one model; it is needed when
+    the file holds several. The file is streamed through ``datasets``, which then makes no copy of
+    the prompts in its cache. Raises ``ValueError`` naming the column, and the row where there is
+    one.
     """
     path = Path(path)
     if not path.is_file():
@@ -105,7 +110,8 @@ def read_table(path: Path, served_model: str | None = None) -> Data:
         )
     if not examples:
         raise ValueError(f"{path}: no rows" + (f" of model {served_model}" if served_model else ""))
-    return Data(name=path.stem, source=path.absolute().as_uri(), examples=tuple(examples))
+    kept = tuple(without_leaks(examples))
+    return Data(path.stem, path.absolute().as_uri(), kept, leaks=len(examples) - len(kept))
 
 
 def _kind(path: Path) -> str:

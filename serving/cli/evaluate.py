@@ -45,7 +45,9 @@ def evaluate(
     sets: dict[str, list[Example]] = {}
     with tables.stages() as progress:
         if data is not None:
-            sets[split] = read_table(data, loaded.served_model).split(split)
+            table = read_table(data, loaded.served_model)
+            tables.note_leaks(table)
+            sets[split] = table.split(split)
         else:
             bundled = corpus(home.cache, tokenizer, progress)
             if traffic:

@@ -12,7 +12,7 @@ from serving.cli import console
 if TYPE_CHECKING:
     from training.config import FitConfig
     from training.evaluate import Row
-    from training.sources import Progress
+    from training.sources import Data, Progress
 
 COLUMNS = (
     "ranker",
@@ -33,6 +33,15 @@ def rows(table: Sequence[Row]) -> list[tuple[object, ...]]:
         (r.ranker, r.rows, r.censored, r.tau, r.low, r.high, r.accuracy, r.p50, r.p90)
         for r in table
     ]
+
+
+def note_leaks(data: Data) -> None:
+    """Say how many rows of a table were left out, if any."""
+    if data.leaks:
+        console.note(
+            f"{data.name}: {data.leaks:,} rows left out, because a split that is held out from "
+            "theirs has the same prompt"
+        )
 
 
 @contextmanager

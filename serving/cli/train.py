@@ -53,6 +53,7 @@ def train(
             job = pipeline.job(corpus(home.cache, tokenizer, progress), served_model)
         else:
             rows = read_table(data, None if served_model == "sharegpt" else served_model)
+            tables.note_leaks(rows)
             model = rows.examples[0].model
             job = pipeline.Job(rows, model, pipeline.ranker_name(model))
         if name:

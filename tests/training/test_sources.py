@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ranker.types import FinishReason
+from serving.cli import tables
 from training.sources import Data, Example, Lengths, read_table, without_leaks
 from training.split import bucket, split_of
 
@@ -59,6 +60,18 @@ def test_finish_reasons_ids_and_splits_of_the_file_count(tmp_path):
     )
     assert b.finish_reason is FinishReason.STOP
     assert Lengths.of([a, b]).censored.tolist() == [True, False]
+
+
+def test_splits_of_the_file_that_share_prompts_are_parted(tmp_path, capsys):
+    splits = (("Hello  there", "train"), ("hello there", "test"), ("other", "train"))
+    rows = [{"prompt": p, "output_tokens": 1, "split": split} for p, split in splits]
+    data = read_table(lines(tmp_path / "a.jsonl", rows))
+    assert [(e.prompt, e.split) for e in data.examples] == [splits[1], splits[2]]
+    assert data.leaks == 1
+    tables.note_leaks(data)
+    assert "a: 1 rows left out" in capsys.readouterr().err
+    tables.note_leaks(read_table(lines(tmp_path / "a.jsonl", rows[1:])))
+    assert capsys.readouterr().err == ""
 
 
 def test_a_path_may_be_relative(tmp_path, monkeypatch):
