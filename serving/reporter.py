@@ -116,8 +116,15 @@ class Reporter:
             self._idle.set()
 
     async def _send(self, batch: list[Outcome]) -> bool:
-        """Whether ``batch`` is done with. Reporting an id twice is safe, so any doubt means no."""
-        request = rank_pb2.ReportOutcomesRequest(outcomes=[outcome_message(o) for o in batch])
+        """Whether ``batch`` is done with. Reporting an id twice is safe, so any doubt means no.
+
+        What no message can be made of is taken out of ``batch``.
+        """
+        made = [(o, message) for o in batch if (message := self._message(o)) is not None]
+        batch[:] = [outcome for outcome, _ in made]
+        if not batch:
+            return True
+        request = rank_pb2.ReportOutcomesRequest(outcomes=[message for _, message in made])
         try:
             await self._stub.ReportOutcomes(request, timeout=self._config.deadline_s)
         except grpc.aio.AioRpcError as error:
@@ -126,5 +133,18 @@ class Reporter:
             self.dropped += len(batch)
             log.error("the rank service refused %d outcomes: %s", len(batch), error.code().name)
             return True
+        except Exception as error:  # of the channel, say: nobody awaits this task to hear of it
+            log.error(
+                "%d outcomes were not sent (%s), again soon", len(batch), type(error).__name__
+            )
+            return False
         self.delivered += len(batch)
         return True
+
+    def _message(self, outcome: Outcome) -> rank_pb2.Outcome | None:
+        try:
+            return outcome_message(outcome)
+        except Exception as error:  # it would be the same the next time
+            self.dropped += 1
+            log.error("an outcome makes no message (%s) and is dropped", type(error).__name__)
+            return None

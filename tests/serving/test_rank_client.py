@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from serving.breaker import Breaker, BreakerConfig
 from serving.rank_client import RankClient, RankClientConfig
-from serving.reporter import ReporterConfig
+from serving.reporter import Reporter, ReporterConfig
 from tests.serving.parts import MemorySink, RankServer, WordRanker, free_port, serve_rank
 
 QUICK = ReporterConfig(first_wait_s=0.01, max_wait_s=0.05)
@@ -109,6 +109,32 @@ async def test_outcomes_arrive_although_the_disk_was_full(outcome) -> None:  # t
         assert len(sink.outcomes) == 600
         assert client.reporter.delivered == 600
         assert client.reporter.dropped == 0
+
+
+async def test_an_error_that_is_no_status_does_not_end_reporting(  # type: ignore[no-untyped-def]
+    outcome, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stub:
+        calls = 0
+
+        async def ReportOutcomes(self, request, timeout):  # type: ignore[no-untyped-def]
+            self.calls += 1
+            if self.calls == 1:
+                raise RuntimeError("what must not be logged")
+
+    stub = Stub()
+    reporter = Reporter(stub, QUICK)  # type: ignore[arg-type]
+    too_many = outcome("too many", output_tokens=2**40)  # beyond the field
+    reporter.add([too_many])
+    assert await reporter.flush(20)
+    assert (reporter.delivered, reporter.dropped, stub.calls) == (0, 1, 0)
+    reporter.add([too_many, outcome("fine")])
+    assert await reporter.flush(20)
+    assert (reporter.delivered, reporter.dropped) == (1, 2)
+    assert stub.calls == 2
+    assert "RuntimeError" in caplog.text
+    assert "must not be logged" not in caplog.text
+    await reporter.close(1)
 
 
 async def test_outcomes_wait_for_a_service_that_is_away(outcome) -> None:  # type: ignore[no-untyped-def]
