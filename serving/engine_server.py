@@ -22,7 +22,7 @@ from serving.limits import Limits
 from serving.metrics import EngineMetrics, Snapshot
 from serving.openai_http import OpenAI
 from serving.rank_client import RankClient, RankClientConfig
-from serving.rank_server import check_ports
+from serving.rank_server import check_ports, check_seconds
 from serving.ready import announce
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
 
@@ -58,8 +58,7 @@ class EngineServerConfig:
         check_ports(self)
         if not self.host:
             raise ValueError("host must not be empty; 127.0.0.1 keeps the engine on this machine")
-        if self.drain_s < 0:
-            raise ValueError(f"drain_s must be >= 0, got {self.drain_s}")
+        check_seconds("drain_s", self.drain_s)
 
 
 async def run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -140,6 +141,12 @@ class _Endpoint:
             return
         except (Disconnected, ClientDisconnect):
             return
+        except asyncio.CancelledError:
+            # The server stops and the drain is over; the request was freed on the way here.
+            if started:
+                await _cut(send)
+                return
+            response = error_response(_STOPPING)
         except RequestError as error:
             response = error_response(error)
         except Exception as error:
@@ -151,7 +158,16 @@ class _Endpoint:
 
 
 _INTERNAL = RequestError(Kind.INTERNAL, "internal error; the server's log has more")
+_STOPPING = RequestError(
+    Kind.UNAVAILABLE, "the server stopped before the answer was complete", retry_after_s=1.0
+)
 _FAILED = RequestError(Kind.INTERNAL, "the engine could not finish this request; try again")
+
+
+async def _cut(send: Send) -> None:
+    """End a stream that the server cannot finish. Only streams start before they are complete."""
+    body = event(openai_body(_STOPPING)) + DONE
+    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 async def _whole(generation: Generation, answer: Answer) -> dict[str, Any]:

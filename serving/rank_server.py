@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,10 +39,14 @@ class RankServerConfig:
         check_ports(self)
         if not self.host:
             raise ValueError("host must not be empty; 127.0.0.1 keeps the service on this machine")
-        if self.reload_s < 0:
-            raise ValueError(f"reload_s must be >= 0, got {self.reload_s}")
-        if self.drain_s < 0:
-            raise ValueError(f"drain_s must be >= 0, got {self.drain_s}")
+        check_seconds("reload_s", self.reload_s)
+        check_seconds("drain_s", self.drain_s)
+
+
+def check_seconds(name: str, value: float) -> None:
+    """Raises ``ValueError`` for what an event loop cannot wait; NaN would break all its timers."""
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be >= 0 and finite, got {value}")
 
 
 def check_ports(config: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -120,6 +120,7 @@ class Front:
     stub: generate_pb2_grpc.GenerateServiceStub
     channel: grpc.aio.Channel
     client: httpx.AsyncClient
+    stop: Callable[[], Awaitable[None]]  #: of the HTTP server, as after a drain
 
     async def until_running(self, count: int) -> None:
         async with asyncio.timeout(20):
@@ -154,7 +155,7 @@ async def serve_front(
             httpx.AsyncClient(base_url=f"http://{http_address}", timeout=30) as client,
         ):
             stub = generate_pb2_grpc.GenerateServiceStub(channel)
-            yield Front(backend, gate, grpc_address, http_address, stub, channel, client)
+            yield Front(backend, gate, grpc_address, http_address, stub, channel, client, http.stop)
     finally:
         await rpc.stop()
         await http.stop()

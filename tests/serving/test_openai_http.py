@@ -133,6 +133,22 @@ async def test_a_draining_server_is_503_and_lets_streams_end() -> None:
         assert await front.gate.wait_empty(10)
 
 
+async def test_what_a_stop_cuts_off_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
+    async with serve_front(WordBackend(held=asyncio.Event())) as front:
+        ask = front.client.post
+        stream = asyncio.ensure_future(ask("/v1/completions", json={**TEXT, "stream": True}))
+        whole = asyncio.ensure_future(ask("/v1/completions", json=TEXT))
+        await front.until_running(2)
+        await front.stop()
+        lines = [line for line in (await stream).text.splitlines() if line]
+        assert "stopped" in json.loads(lines[-2].removeprefix("data: "))["error"]["message"]
+        assert lines[-1] == "data: [DONE]"
+        assert (await whole).status_code == 503
+        assert len(front.backend.aborted) == 2
+    assert not [r for r in caplog.records if r.exc_info]
+    caplog.clear()  # that requests were cut off is logged, as it should be
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_that_hangs_up_frees_its_request(stream: bool) -> None:
     async with serve_front(WordBackend(held=asyncio.Event())) as front:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -230,7 +231,10 @@ async def test_a_taken_port_is_named(tmp_path: Path) -> None:
         (lambda: RankServerConfig(port=70_000), "port"),
         (lambda: RankServerConfig(host=""), "host"),
         (lambda: RankServerConfig(reload_s=-1), "reload_s"),
+        (lambda: RankServerConfig(reload_s=math.nan), "reload_s"),
         (lambda: RankServerConfig(drain_s=-1), "drain_s"),
+        (lambda: EngineServerConfig(drain_s=math.nan), "drain_s"),
+        (lambda: EngineServerConfig(drain_s=math.inf), "drain_s"),
         (lambda: EngineServerConfig(http_port=-1), "http_port"),
         (lambda: EngineServerConfig(host=""), "host"),
         (lambda: Rankers({}), "rankers"),
