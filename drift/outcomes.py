@@ -60,9 +60,12 @@ class OutcomeStore:
         self.path = path
         self._lock = threading.Lock()
         # Transactions are written out below; the module's implicit ones hide when they commit.
-        self._db = sqlite3.connect(
-            path, timeout=30.0, isolation_level=None, check_same_thread=False
-        )
+        try:
+            self._db = sqlite3.connect(
+                path, timeout=30.0, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.OperationalError as error:
+            raise ValueError(f"{path} is not a store of outcomes: {error}") from error
         try:
             self._prepare()
         except sqlite3.DatabaseError as error:

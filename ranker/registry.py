@@ -27,6 +27,7 @@ from mlflow.data.pandas_dataset import from_pandas
 from mlflow.entities import DatasetInput, InputTag, LoggedModelStatus, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.models import infer_signature
+from sqlalchemy.exc import SQLAlchemyError
 
 from ranker import artifact
 from ranker.lexical import LexicalRanker
@@ -59,6 +60,9 @@ class Registry:
                 self._client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
             except MlflowException as error:
                 raise RegistryError(f"tracking_uri {tracking_uri!r}: {error.message}") from None
+            except SQLAlchemyError as error:  # what the text goes on with is SQL
+                why = getattr(error, "orig", None) or type(error).__name__
+                raise RegistryError(f"tracking_uri {tracking_uri!r} is unusable: {why}") from None
 
     # -- runs ---------------------------------------------------------------------------------
 

@@ -91,6 +91,11 @@ def test_several_threads_lose_and_double_nothing(stream, path):
     assert sum(totals) == len(store) == 400
 
 
+def test_a_folder_is_no_store(tmp_path):
+    with pytest.raises(ValueError, match="not a store of outcomes"):
+        OutcomeStore(tmp_path, create=False)
+
+
 def test_other_files_are_refused_and_left_alone(tmp_path):
     other = tmp_path / "notes.txt"
     other.write_text("not a database, but long enough to be taken for one " * 40)

@@ -174,3 +174,10 @@ def test_a_server_that_loads_a_ranker_loads_no_torch(registry, run_id, home, tmp
 def test_an_address_that_is_none(tmp_path):
     with pytest.raises(RegistryError, match="tracking_uri 'nosuch:thing'"):
         Registry("nosuch:thing", tmp_path)
+
+
+def test_a_file_that_is_no_database_is_named_without_sql(tmp_path):
+    (tmp_path / "mlflow.db").write_bytes(b"garbage " * 100)
+    with pytest.raises(RegistryError, match="not a database") as caught:
+        Registry(f"sqlite:///{tmp_path / 'mlflow.db'}", tmp_path / "artifacts")
+    assert "SELECT" not in str(caught.value)
