@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from serving.cli.faults import service_fault
+
 
 class UserError(Exception):
     """Something the user can put right. ``main`` prints the message and exits with ``status``."""
@@ -53,6 +55,8 @@ def explain(error: BaseException) -> UserError | None:
     """The user's side of an error, or ``None`` when it is a fault of the program."""
     if isinstance(error, UserError):
         return error
+    if (fault := service_fault(error)) is not None:
+        return UserError(*fault)
     if isinstance(error, ValueError) and not isinstance(error, UnicodeError):
         return UserError(str(error))
     if isinstance(error, ModuleNotFoundError):

@@ -113,6 +113,26 @@ def test_errors_a_user_can_put_right_are_explained_and_others_are_not() -> None:
     assert explain(ModuleNotFoundError("x", name="ranker.nothing")) is None
 
 
+def test_the_fault_of_a_service_is_one_line() -> None:
+    import grpc
+
+    from serving.processes import ServiceFailed
+    from serving.rank_query import QueryFailed
+
+    nothing = grpc.aio.Metadata()
+    status = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, "gone away")
+    for error, message, code in (
+        (status, "a service answered UNAVAILABLE: gone away", 1),
+        (grpc.RpcError(), "a service answered an error", 1),
+        (QueryFailed("nobody there", unavailable=True), "nobody there", 1),
+        (QueryFailed("what?", unavailable=False), "what?", 2),
+        (ServiceFailed("rank ended"), "rank ended", 1),
+    ):
+        found = explain(error)
+        assert found is not None
+        assert (found.message, found.status) == (message, code)
+
+
 def test_commands_are_listed_once() -> None:
     assert len(set(COMMANDS)) == len(COMMANDS) == 10
 
