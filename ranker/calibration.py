@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,11 @@ class CalibrationConfig:
             raise ValueError("calibration.bandwidths must be positive numbers, at least one")
         if self.folds < 2:
             raise ValueError(f"calibration.folds must be at least 2, got {self.folds}")
+        inside = all(0.0 < p < 1.0 for p in self.levels)
+        if not self.levels or not inside or any(a >= b for a, b in pairwise(self.levels)):
+            raise ValueError(
+                f"calibration.levels must ascend strictly inside (0, 1), got {self.levels}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

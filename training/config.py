@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ranker.calibration import CalibrationConfig
 from ranker.ngrams import NgramConfig
 from ranker.window import Window
 from training.lists import ListConfig
+from training.settings import build
 
 OBJECTIVES = ("regression_l1", "lambdarank")
 
@@ -39,7 +40,7 @@ class TreeConfig:
         for name in ("learning_rate", "column_share", "row_share"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ValueError(f"trees.{name} must lie in (0, 1]")
-        if self.l2 < 0.0:
+        if not self.l2 >= 0.0:
             raise ValueError("trees.l2 must be at least 0")
 
 
@@ -74,26 +75,10 @@ class FitConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FitConfig:
-        """From nested tables, as TOML gives them; an unknown key raises ``ValueError``."""
-        parts: dict[str, Any] = {
-            "ngrams": NgramConfig,
-            "window": Window,
-            "trees": TreeConfig,
-            "lists": ListConfig,
-            "calibration": CalibrationConfig,
-        }
-        found: dict[str, Any] = {}
-        for key, value in _known(cls, "fit", values).items():
-            part = parts.get(key)
-            if part is not None and not isinstance(value, Mapping):
-                raise ValueError(f"fit.{key} must be a table")
-            found[key] = value if part is None else part(**_known(part, key, value))
-        for name in ("bandwidths", "levels"):
-            table = values.get("calibration", {})
-            if name in table:
-                merged = {**table, name: tuple(table[name])}
-                found["calibration"] = CalibrationConfig(**merged)
-        return cls(**found)
+        """From nested tables, as TOML gives them. An unknown key, or a value of another kind,
+        raises ``ValueError``."""
+        config: FitConfig = build(cls, "fit", values)
+        return config
 
     def params(self) -> dict[str, object]:
         """Flat, for a run record: ``trees.rounds`` and so on."""
@@ -104,10 +89,3 @@ class FitConfig:
             else:
                 flat[key] = value
         return flat
-
-
-def _known(kind: Any, where: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    names = {f.name for f in fields(kind)}
-    if unknown := sorted(set(values) - names):
-        raise ValueError(f"{where}.{unknown[0]} is unknown; known are {', '.join(sorted(names))}")
-    return dict(values)

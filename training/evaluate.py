@@ -16,6 +16,9 @@ from training.sources import Example, Lengths
 #: What an engine does that asks no ranker.
 FCFS = "fcfs"
 
+#: Rows below which a ranker's forecasts are not described.
+LEAST_ROWS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -124,8 +127,8 @@ def flatness(forecasts: Sequence[Forecast], examples: Sequence[Example]) -> Flat
     """How flat ``forecasts`` of ``examples`` are. Raises ``ValueError`` below 10 rows."""
     from ranker.survival import weighted_quantiles
 
-    if len(forecasts) < 10 or len(forecasts) != len(examples):
-        raise ValueError("flatness needs one forecast per example, at least 10")
+    if len(forecasts) < LEAST_ROWS or len(forecasts) != len(examples):
+        raise ValueError(f"flatness needs one forecast per example, at least {LEAST_ROWS}")
     ranked = sorted(forecasts, key=lambda f: f.score)
     tenth = max(1, len(ranked) // 10)
     lengths = Lengths.of(examples)

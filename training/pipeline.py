@@ -13,7 +13,7 @@ from ranker.types import Ranker
 from training import smollm2
 from training.card import card
 from training.config import FitConfig
-from training.evaluate import Flatness, Row, evaluate, flatness
+from training.evaluate import LEAST_ROWS, Flatness, Row, evaluate, flatness
 from training.fit import TrainedRanker, train
 from training.promote import CHAMPION, Promotion, promote
 from training.sharegpt import SERVED_MODEL, ShareGpt
@@ -101,6 +101,12 @@ def run(
     ``by`` and ``now`` go into the record. Raises ``ValueError`` when there are too few rows, and
     :class:`training.promote.GateError` when the new version, by then registered, is not promoted.
     """
+    test = job.data.split("test")
+    if len(test) < LEAST_ROWS:  # said before the minutes of training, not after
+        raise ValueError(
+            f"{len(test)} test rows are too few to judge a ranker by; at least {LEAST_ROWS} are "
+            f"needed"
+        )
     trained = train(
         job.data.examples,
         config,
@@ -115,7 +121,6 @@ def run(
         split: evaluate(rankers, job.data.split(split), seed=config.seed)
         for split in ("validation", "test")
     }
-    test = job.data.split("test")
     flat = flatness(trained.ranker.forecast([e.prompt for e in test]), test)
     progress("Evaluating", 2, 2)
     progress("Registering", 0, 2)

@@ -59,6 +59,17 @@ def test_lists_hold_every_row_once_and_fit_lightgbm():
         ({"trees": 3}, "fit.trees must be a table"),
         ({"auxiliary_weight": 2}, "fit.auxiliary_weight"),
         ({"calibration": {"bandwidths": []}}, "calibration.bandwidths"),
+        ({"calibration": {"bandwidths": 0.5}}, "calibration.bandwidths must be a list of numbers"),
+        ({"calibration": {"levels": ["half"]}}, "calibration.levels must be a list of numbers"),
+        ({"calibration": {"levels": [0.9, 0.5]}}, "calibration.levels must ascend"),
+        ({"trees": {"rounds": "many"}}, "trees.rounds must be a whole number, got 'many'"),
+        ({"trees": {"rounds": 2.5}}, "trees.rounds must be a whole number"),
+        ({"trees": {"rounds": True}}, "trees.rounds must be a whole number"),
+        ({"trees": {"objective": 1}}, "trees.objective must be text"),
+        ({"trees": {"l2": float("nan")}}, "trees.l2"),
+        ({"window": {"head": []}}, "window.head must be a whole number"),
+        ({"ridge": "a"}, "fit.ridge must be a number"),
+        ({"seed": None}, "fit.seed must be a whole number"),
     ],
 )
 def test_settings_name_what_is_wrong(values, message):

@@ -58,6 +58,16 @@ def test_one_call_trains_registers_and_promotes(registry, examples, helpers, qui
     assert registry.resolve(result.name, "champion") == result.version != again.version
 
 
+def test_too_few_test_rows_are_refused_before_training(registry, examples, quick):
+    few = [e for e in examples if e.split != "test"]
+    few += [e for e in examples if e.split == "test"][:9]
+    job = pipeline.Job(Data("toys", "made up", tuple(few)), "toy", "length-ranker-few")
+    stages = []
+    with pytest.raises(ValueError, match="9 test rows are too few"):
+        pipeline.run(job, quick, registry, lambda *s: stages.append(s), by="ann", now=NOW)
+    assert stages == []
+
+
 def test_names_that_a_registry_takes():
     assert pipeline.ranker_name("org/model:8b") == "length-ranker-org-model-8b"
     for name in ("", "a/b", "a:b", "a@b"):
