@@ -48,6 +48,9 @@ _INSERT = (
 class OutcomeStore:
     """Outcomes by request id: the first report of an id counts, later ones change nothing.
 
+    Ids are unique across the whole store, whatever the served model, tenant or engine: a re-used
+    one is taken for a retry, because a report that got no answer is sent again.
+
     Safe for several threads, and for readers in other processes while one process writes.
     """
 
