@@ -49,14 +49,15 @@ class SamplingParams:
         if not isinstance(self.ignore_eos, bool):
             raise ValueError(f"ignore_eos must be true or false, got {self.ignore_eos!r}")
         _number("repetition_penalty", self.repetition_penalty)
-        if not 0.0 < self.repetition_penalty <= 100.0:
+        if not 0.01 <= self.repetition_penalty <= 100.0:
             raise ValueError(
-                f"repetition_penalty must lie in (0, 100], got {self.repetition_penalty}"
+                f"repetition_penalty must lie in [0.01, 100], got {self.repetition_penalty}"
             )
 
     @property
     def greedy(self) -> bool:
-        return self.temperature == 0.0
+        """Also so close to temperature 0 that float32 can't tell."""
+        return self.temperature < 1e-6
 
 
 def _integer(name: str, value: object) -> None:

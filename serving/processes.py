@@ -100,12 +100,18 @@ class Services:
         while self._running:
             self._running.pop().stop()
 
-    def wait(self) -> None:
-        """Wait until a child ends by itself, which raises :class:`ServiceFailed`."""
+    def wait(self, replaced: Callable[[Service], bool] = lambda service: False) -> None:
+        """Wait until a child ends by itself, which raises :class:`ServiceFailed`.
+
+        ``replaced`` is asked first: true means that it has launched another in its place.
+        """
         while True:
             self.check_interrupted()
-            for service in self._running:
-                service.check()
+            for service in list(self._running):
+                if service.process.poll() is not None and replaced(service):
+                    self._running.remove(service)
+                else:
+                    service.check()
             time.sleep(0.2)
 
 

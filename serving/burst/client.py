@@ -12,6 +12,7 @@ import grpc.aio
 
 from engine.metrics import Timing
 from serving.burst.items import Item
+from serving.processes import ServiceFailed
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
 
 
@@ -66,7 +67,8 @@ async def drive(
     """Send ``items`` to the engine at ``target`` at their times; one reply each, in their order.
 
     ``run`` makes request ids unique across repetitions. ``progress`` is told of new tokens.
-    Raises ``grpc.aio.AioRpcError`` from the first stream that fails; the others are cancelled.
+    Raises an exception group of ``grpc.aio.AioRpcError`` and ``ServiceFailed`` from the streams
+    that fail first; the others are cancelled.
     """
     async with grpc.aio.insecure_channel(target) as channel:
         stub = generate_pb2_grpc.GenerateServiceStub(channel)
@@ -112,7 +114,7 @@ async def _one(
             generate_pb2.FINISH_REASON_LENGTH,
         ):
             reason = generate_pb2.FinishReason.Name(finish.reason)
-            raise RuntimeError(f"request {request_id} ended with {reason}")
+            raise ServiceFailed(f"request {request_id} ended with {reason}")
         timing = Timing(
             request_id=request_id,
             arrival=sent,
@@ -128,4 +130,4 @@ async def _one(
             preemptions=finish.preemptions,
             cut=finish.reason == generate_pb2.FINISH_REASON_LENGTH,
         )
-    raise RuntimeError(f"the stream of request {request_id} ended without a finish")
+    raise ServiceFailed(f"the stream of request {request_id} ended without a finish")

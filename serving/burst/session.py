@@ -122,8 +122,11 @@ def run(
     config: SessionConfig,
     progress: Callable[[int], None] = lambda tokens: None,
 ) -> Comparison:
-    """Send the bursts and compare. Raises ``ServiceFailed`` when a service died meanwhile, and
-    ``RuntimeError`` or ``grpc.RpcError`` when a stream failed."""
+    """Send the bursts and compare.
+
+    Raises ``ServiceFailed`` when a service died meanwhile or a stream ended with an error, and
+    ``grpc.RpcError`` when a call failed.
+    """
 
     async def one(policy: str, repetition: int) -> list[Reply]:
         return await drive(

@@ -18,7 +18,8 @@ def up(
     """Prepare the model and train rankers if there are none, then serve until Ctrl-C.
 
     The rank service and an engine with the bundled model run as children of this command; ports
-    may be 0. Their logs are in the home folder under run/. Realised lengths are reported to the
+    may be 0. Their logs are in the home folder under run/; a rank service that dies is started
+    again. Realised lengths are reported to the
     drift monitor: see shortfirst drift status.
     """
     from datetime import UTC, datetime
@@ -28,7 +29,7 @@ def up(
     from serving.cli import console, tables
     from serving.demo import rankers
     from serving.paths import Home
-    from serving.processes import ServiceFailed, services
+    from serving.processes import Service, ServiceFailed, services
     from training import smollm2
     from training.bundled import corpus
     from training.pipeline import ranker_name
@@ -45,13 +46,24 @@ def up(
             rankers.promote(registry, result, now)
             console.note(f"models:/{result.name}@champion is version {result.version}")
     served = [part for m in rankers.SERVED for part in ("--ranker", rankers.champion(m))]
+
+    def rank_command(port: str) -> list[str]:
+        return ["serve", *served, "--host", host, "--port", port,
+                "--metrics-port", str(metrics_port), "--drain-seconds", "8"]  # fmt: skip
+
     try:
         with services(home.root / "run") as children:
-            rank = children.launch(
-                "rank-service",
-                ["serve", *served, "--host", host, "--port", str(rank_port),
-                 "--metrics-port", str(metrics_port), "--drain-seconds", "8"],
-            ).wait()  # fmt: skip
+            rank = children.launch("rank-service", rank_command(str(rank_port))).wait()
+
+            def replaced(ended: Service) -> bool:
+                """Streams go on without forecasts until it is back, at the same address."""
+                if ended.name != "rank-service":
+                    return False
+                console.note("The rank service ended by itself; starting it again")
+                port = rank.address("grpc").rpartition(":")[2]
+                children.launch("rank-service", rank_command(port)).wait()
+                return True
+
             console.note("Starting the engine ...")
             engine = children.launch(
                 "engine",
@@ -61,7 +73,7 @@ def up(
                  "--drain-seconds", "8"],
             ).wait()  # fmt: skip
             typer.echo(_welcome(rank.addresses, engine.addresses))
-            children.wait()
+            children.wait(replaced)
     except ServiceFailed as error:
         raise console.UserError(str(error), status=1) from None
     except KeyboardInterrupt:

@@ -147,8 +147,14 @@ def test_one_nan_among_finite_logits_is_found():
     [("max_tokens", 0), ("max_tokens", -3), ("max_tokens", 1.5), ("max_tokens", True),
      ("temperature", -0.1), ("temperature", float("nan")), ("temperature", "1"), ("top_p", 0.0),
      ("top_p", 1.01), ("top_k", -1), ("seed", -1), ("seed", 2**64), ("ignore_eos", 1),
-     ("repetition_penalty", 0.0), ("repetition_penalty", float("inf"))],
+     ("repetition_penalty", 0.0), ("repetition_penalty", 1e-300),
+     ("repetition_penalty", float("inf"))],
 )  # fmt: skip
 def test_sampling_params_name_the_field(field, value):
     with pytest.raises(ValueError, match=f"^{field} must"):
         SamplingParams(**{field: value})
+
+
+def test_a_temperature_below_what_float32_can_tell_is_greedy():
+    assert SamplingParams(temperature=1e-320).greedy
+    assert not SamplingParams(temperature=1e-3).greedy
