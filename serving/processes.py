@@ -93,23 +93,22 @@ class Services:
             raise KeyboardInterrupt
 
     def stop(self) -> None:
-        """Stop every child, the last started first, all of them told before any is waited for."""
-        for service in self._running:
-            if service.process.poll() is None:
-                service.process.terminate()
+        """Stop every child, the last started first, one after the other: an engine may still have
+        outcomes to deliver to the rank service that was started before it."""
         while self._running:
             self._running.pop().stop()
 
     def wait(self, replaced: Callable[[Service], bool] = lambda service: False) -> None:
         """Wait until a child ends by itself, which raises :class:`ServiceFailed`.
 
-        ``replaced`` is asked first: true means that it has launched another in its place.
+        ``replaced`` is asked first: true means that it has launched another, which then takes
+        the place of the one that ended.
         """
         while True:
             self.check_interrupted()
-            for service in list(self._running):
+            for place, service in enumerate(list(self._running)):
                 if service.process.poll() is not None and replaced(service):
-                    self._running.remove(service)
+                    self._running[place] = self._running.pop()
                 else:
                     service.check()
             time.sleep(0.2)

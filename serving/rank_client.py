@@ -130,6 +130,7 @@ class RankClient:
             log.warning("the rank service gave no usable answer: %s", failure(error))
             return None
         self._breaker.success()
+        self._reporter.retry_now()
         self._observe("scored")
         return forecast
 

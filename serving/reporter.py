@@ -52,6 +52,7 @@ class Reporter:
         self._config = config or ReporterConfig()
         self._buffer: deque[Outcome] = deque()
         self._more = asyncio.Event()
+        self._retry = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
@@ -75,8 +76,13 @@ class Reporter:
         self._idle.clear()
         self._more.set()
 
+    def retry_now(self) -> None:
+        """The service has just answered: what could not be delivered need not wait any longer."""
+        self._retry.set()
+
     async def flush(self, timeout_s: float) -> bool:
         """Wait until the buffer is empty; false when ``timeout_s`` is not enough."""
+        self.retry_now()
         try:
             await asyncio.wait_for(self._idle.wait(), timeout_s)
         except TimeoutError:
@@ -102,6 +108,7 @@ class Reporter:
                     self._buffer.popleft()
                     for _ in range(min(self._config.batch, len(self._buffer)))
                 ]
+                self._retry.clear()
                 try:
                     delivered = await self._send(batch)
                 except asyncio.CancelledError:
@@ -111,7 +118,11 @@ class Reporter:
                     wait = self._config.first_wait_s
                 else:
                     self._buffer.extendleft(reversed(batch))
-                    await asyncio.sleep(wait)
+                    # However often the service answers other calls, it is not to be hammered.
+                    await asyncio.sleep(self._config.first_wait_s)
+                    with contextlib.suppress(TimeoutError):
+                        rest = wait - self._config.first_wait_s
+                        await asyncio.wait_for(self._retry.wait(), rest)
                     wait = min(2 * wait, self._config.max_wait_s)
             self._idle.set()
 

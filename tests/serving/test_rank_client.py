@@ -147,6 +147,24 @@ async def test_outcomes_wait_for_a_service_that_is_away(outcome) -> None:  # typ
             assert list(rank.sink.outcomes) == ["r1"]
 
 
+async def test_an_answer_to_another_call_ends_the_wait_of_outcomes(outcome) -> None:  # type: ignore[no-untyped-def]
+    address = f"127.0.0.1:{free_port()}"
+    # Once it has failed, the reporter alone would wait for longer than this test may take.
+    patient = ReporterConfig(first_wait_s=0.02, max_wait_s=3600.0)
+    settings = RankClientConfig(address, 10.0, BreakerConfig(open_s=0.01), reporter=patient)
+    async with RankClient(settings) as client:
+        client.report([outcome()])
+        for _ in range(20):  # doublings: the next pause is hours long
+            client.reporter.retry_now()
+            await asyncio.sleep(0.03)
+        async with serve_rank(address=address) as rank:
+            while await client.forecast("some words", "") is None:
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(60):
+                while not rank.sink.outcomes:
+                    await asyncio.sleep(0.01)
+
+
 async def test_a_full_buffer_drops_the_oldest(outcome) -> None:  # type: ignore[no-untyped-def]
     address = f"127.0.0.1:{free_port()}"
     small = ReporterConfig(capacity=10, batch=2, first_wait_s=0.01, max_wait_s=0.05)
