@@ -57,24 +57,29 @@ class Services:
         self._folder = folder
         self._running: list[Service] = []
         self._interrupted = False
+        self._forking = False
 
     def launch(self, name: str, arguments: Sequence[str]) -> Pending:
         """Start ``shortfirst <arguments>``; several may start side by side."""
         ready, log = self._folder / f"{name}.ready.json", self._folder / f"{name}.log"
         ready.unlink(missing_ok=True)
         command = [sys.executable, "-m", "serving.cli", *arguments, "--ready-file", str(ready)]
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                # A terminal's Ctrl-C goes to the parent alone, which then stops children in order.
-                start_new_session=True,
-                preexec_fn=_die_with_parent(os.getpid()) if sys.platform == "linux" else None,
-            )
-        service = Service(name, process, {}, log)
-        self._running.append(service)
+        self._forking = True
+        try:
+            with log.open("wb") as out:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    # A terminal's Ctrl-C goes to the parent alone, which stops children in order.
+                    start_new_session=True,
+                    preexec_fn=_die_with_parent(os.getpid()) if sys.platform == "linux" else None,
+                )
+            service = Service(name, process, {}, log)
+            self._running.append(service)
+        finally:
+            self._forking = False
         self.check_interrupted()
         return Pending(service, ready, self)
 
@@ -83,10 +88,11 @@ class Services:
         self._running[self._running.index(old)] = new
 
     def interrupt(self, signum: int = 0, frame: object = None) -> None:
-        """Signal handler. Raises ``KeyboardInterrupt``, and again at the next
-        :meth:`check_interrupted`: what is raised while Python forks is printed and dropped."""
+        """Signal handler. Raises ``KeyboardInterrupt``, but while a child is being started only
+        afterwards: raised inside a fork it is printed and dropped, or the child is forgotten."""
         self._interrupted = True
-        raise KeyboardInterrupt
+        if not self._forking:
+            raise KeyboardInterrupt
 
     def check_interrupted(self) -> None:
         if self._interrupted:
