@@ -35,6 +35,6 @@ def test_an_interrupt_while_a_child_is_started_stops_that_child(
 
 def test_a_child_that_ends_before_it_is_ready_is_explained_by_its_last_lines(tmp_path: Path):
     with services(tmp_path) as running, pytest.raises(ServiceFailed) as failed:
-        running.launch("child", ["serve", "--port", "nonsense"]).wait()
+        running.launch("child", ["serve", "--reload-seconds", "-1"]).wait()
     assert "child ended with status 2" in str(failed.value)
-    assert "nonsense" in str(failed.value)
+    assert "reload_s must be" in str(failed.value)
