@@ -45,10 +45,9 @@ def up(
         for result in rankers.train(sharegpt, registry, now, missing).values():
             rankers.promote(registry, result, now)
             console.note(f"models:/{result.name}@champion is version {result.version}")
-    served = [part for m in rankers.SERVED for part in ("--ranker", rankers.champion(m))]
 
     def rank_command(port: str) -> list[str]:
-        return ["serve", *served, "--host", host, "--port", port,
+        return ["serve", *rankers.to_serve(), "--host", host, "--port", port,
                 "--metrics-port", str(metrics_port), "--drain-seconds", "8"]  # fmt: skip
 
     try:

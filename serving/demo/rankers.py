@@ -62,6 +62,11 @@ def champion(served_model: str) -> str:
     return f"models:/{pipeline.ranker_name(served_model)}@champion"
 
 
+def to_serve(served_models: Sequence[str] = SERVED) -> list[str]:
+    """Arguments of ``shortfirst serve`` for the champions of ``served_models``."""
+    return [part for model in served_models for part in ("--ranker", champion(model))]
+
+
 def table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """Columns and rows of an evaluation, short enough for 80 columns."""
     columns = ["ranker", "tau-b", "95% interval", "pairs in order", "p50 / p90 coverage"]

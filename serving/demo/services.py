@@ -13,12 +13,11 @@ def start_rank(
     children: Services, folder: Path, served_models: Sequence[str] = rankers.SERVED
 ) -> Service:
     """Start it on free ports, its outcomes and events in ``folder``; return when it answers."""
-    served = [part for model in served_models for part in ("--ranker", rankers.champion(model))]
     return children.launch(
         "rank-service",
         [
             "serve",
-            *served,
+            *rankers.to_serve(served_models),
             *("--port", "0", "--metrics-port", "0", "--reload-seconds", "0"),
             *("--outcomes", str(folder / "outcomes.db"), "--events", str(folder / "events.jsonl")),
         ],
