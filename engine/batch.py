@@ -80,7 +80,7 @@ def build(
     rows: list[int] = []
     chunks: list[Chunk] = []
     for step in (*decodes, *prompts):
-        end = step.start + step.count
+        end = step.start + step.tokens
         known = tokens[step.request_id]
         if end > len(known):
             raise ValueError(

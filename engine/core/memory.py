@@ -32,12 +32,12 @@ class Memory:
 
     def hold(self, request: Request, tokens: int) -> None:
         """Give it those blocks. Raises ``ValueError`` when they are not free."""
-        request.block_table.extend(self.pool.allocate(self._missing(request, tokens)))
+        request.block_table += tuple(self.pool.allocate(self._missing(request, tokens)))
 
     def drop(self, request: Request) -> None:
         """Take all its blocks back."""
         self.pool.release(request.block_table)
-        request.block_table = []
+        request.block_table = ()
 
     def can_all_grow(self, requests: Iterable[Request], tokens: int) -> bool:
         """Whether each can compute ``tokens`` more tokens without anybody giving up blocks."""

@@ -73,8 +73,8 @@ class Planner:
             Step(
                 request_id=request.id,
                 start=request.computed_tokens,
-                count=count,
-                block_table=tuple(request.block_table),
+                tokens=count,
+                block_table=request.block_table,
                 samples=count == request.pending_tokens,
             )
         )

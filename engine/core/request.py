@@ -1,15 +1,16 @@
-"""A request as the scheduler sees it: counts and a forecast, never text or a length limit."""
+"""A request as the scheduler sees it: counts, hashes and a forecast, never text or a limit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from ranker.types import FinishReason, Forecast
 
 
 class Status(Enum):
-    """Where a request stands. Preempted requests are ``WAITING`` again."""
+    """Where a request stands. Preempted requests are ``WAITING`` again, with or without memory."""
 
     WAITING = auto()
     RUNNING = auto()
@@ -21,8 +22,12 @@ class Request:
     """One generation. The scheduler that holds it is the only writer of the fields below the line.
 
     ``arrival`` is in seconds of the caller's clock. ``true_tokens`` is known to simulations only
-    (policies ``sjf``); a request that is served leaves it ``None``. The token limit of a request
-    is the sampler's business and deliberately absent: a policy cannot cheat with it.
+    (policies ``sjf`` and ``srpt``); a request that is served leaves it ``None``. The token limit of
+    a request is the sampler's business and deliberately absent: a policy cannot cheat with it.
+
+    ``block_hashes[i]`` identifies the content of tokens ``[0, (i + 1)·block_size)``, prompt and
+    output: a chain, so that equal hashes mean equal prefixes. The caller may append to it as tokens
+    become known. Left empty, nothing of the request is shared.
     """
 
     id: str
@@ -31,11 +36,16 @@ class Request:
     forecast: Forecast | None = None
     true_tokens: int | None = None
     tenant: str = ""
+    lane: str = ""  #: name of a lane; "" is the first one
+    priority: int = 0  #: class, lower first; policy ``priority`` alone reads it
+    block_hashes: Sequence[int] = ()
     # -- written by the scheduler ------------------------------------------------------------
     status: Status = Status.WAITING
     output_tokens: int = 0  #: sampled so far
-    computed_tokens: int = 0  #: tokens whose keys and values are in the cache
-    block_table: list[int] = field(default_factory=list)
+    computed_tokens: int = 0  #: tokens whose keys and values are in the cache, or on the host
+    block_table: tuple[int, ...] = ()  #: blocks of the device; waiting requests may keep theirs
+    host_blocks: tuple[int, ...] = ()  #: blocks of the host, while swapped out
+    cached_tokens: int = 0  #: prompt tokens found in the prefix cache when first admitted
     preemptions: int = 0
     first_scheduled: float | None = None  #: caller's clock, when it first entered a plan
     finish_reason: FinishReason | None = None
@@ -47,4 +57,4 @@ class Request:
 
     @property
     def pending_tokens(self) -> int:
-        return self.total_tokens - self.computed_tokens
+        return self.prompt_tokens + self.output_tokens - self.computed_tokens

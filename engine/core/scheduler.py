@@ -139,7 +139,7 @@ class Scheduler:
                 continue
             reason = finished.get(request.id)
             if reason is not FinishReason.ERROR:
-                request.computed_tokens = step.start + step.count
+                request.computed_tokens = step.start + step.tokens
                 request.output_tokens += step.samples
             if reason is not None:
                 ended.append(self._end(request, reason, now))

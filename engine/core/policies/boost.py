@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from engine.core.backlog import Backlog
 from engine.core.costs import CostModel
-from engine.core.policies.base import Key
+from engine.core.policies.base import Key, Static
 from engine.core.policies.experience import Experience, log_mean_exp
 from engine.core.policies.population import Population
 from engine.core.request import Request
@@ -77,7 +77,7 @@ class BoostConfig:
         return cls(tier=0.12, k=4.0)
 
 
-class Boost:
+class Boost(Static):
     """See the module. Requests without a forecast get no boost: their order is FCFS.
 
     A forecast that says the same of every request is none either: while the remembered arrivals

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.core.policies.base import Key, Unlearning
+from engine.core.policies.base import Key, Static
 from engine.core.request import Request
 
 
-class Fcfs(Unlearning):
+class Fcfs(Static):
     """Order of arrival. What every other policy is compared with and falls back to."""
 
     name = "fcfs"

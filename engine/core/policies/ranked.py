@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from engine.core.policies.base import Key, Unlearning
+from engine.core.policies.base import Key, Static
 from engine.core.request import Request
 
 
-class Ranked(Unlearning):
+class Ranked(Static):
     """Lowest score first, as in "Efficient LLM Scheduling by Learning to Rank" (Fu et al. 2024,
     arXiv 2408.15792) without its starvation rule: the plainest learned order.
 

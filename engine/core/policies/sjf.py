@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from engine.core.costs import CostModel
-from engine.core.policies.base import Key, Unlearning
+from engine.core.policies.base import Key, Static
 from engine.core.request import Request
 
 
-class Sjf(Unlearning):
+class Sjf(Static):
     """Order of true work, which minimises mean waiting on one server (Smith 1956).
 
     With a cost model a request's size is its share of the engine's work, prompt included;

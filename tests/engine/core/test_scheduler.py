@@ -2,10 +2,13 @@
 
 import pytest
 
+from engine.core.config import AdmissionConfig
 from engine.core.policies import Fcfs, make
 from engine.core.request import Request, Status
 from engine.core.scheduler import QueueFull, Scheduler, SchedulerConfig
 from ranker.types import FinishReason
+
+EAGER = AdmissionConfig(watermark=0.0)
 
 
 def build(policy=None, **limits):
@@ -40,7 +43,7 @@ def test_chunks_a_long_prompt_under_the_budget_beside_decodes():
     shapes = []
     for now in range(1, 5):
         plan = scheduler.schedule(float(now))
-        shapes.append([(s.request_id, s.start, s.count, s.samples) for s in plan.steps])
+        shapes.append([(s.request_id, s.start, s.tokens, s.samples) for s in plan.steps])
         scheduler.commit(plan, {}, float(now))
     assert shapes == [
         [("a", 3, 1, True), ("b", 0, 7, False)],
@@ -57,7 +60,7 @@ def test_block_tables_cover_the_positions_of_the_step():
     for _ in range(6):
         plan = scheduler.schedule(0.0)
         (step,) = plan.steps
-        assert len(step.block_table) * 4 >= step.start + step.count
+        assert len(step.block_table) * 4 >= step.start + step.tokens
         scheduler.commit(plan, {}, 0.0)
 
 
@@ -104,7 +107,7 @@ def test_queue_bound():
 
 def test_preempts_the_last_in_order_and_it_keeps_its_place():
     # Two blocks' worth each; both grow past it in a pool of five blocks of four.
-    scheduler = build(num_blocks=5, max_num_seqs=2, watermark=0.0)
+    scheduler = build(num_blocks=5, max_num_seqs=2, admission=EAGER)
     for name in "abc":
         scheduler.add(Request(name, float(ord(name)), 8))
     ended, plans = drive(scheduler, {"a": 8, "b": 8, "c": 8})
@@ -117,12 +120,12 @@ def test_preempts_the_last_in_order_and_it_keeps_its_place():
 
 
 def test_recompute_runs_prompt_and_output_again():
-    scheduler = build(num_blocks=5, max_num_seqs=2, watermark=0.0)
+    scheduler = build(num_blocks=5, max_num_seqs=2, admission=EAGER)
     for name in "ab":
         scheduler.add(Request(name, float(ord(name)), 8))
     _, plans = drive(scheduler, {"a": 8, "b": 8})
     starts = [step for plan in plans for step in plan.steps if step.start == 0]
-    assert [(step.request_id, step.count) for step in starts] == [("a", 8), ("b", 8), ("b", 9)]
+    assert [(step.request_id, step.tokens) for step in starts] == [("a", 8), ("b", 8), ("b", 9)]
 
 
 def test_a_request_that_outgrows_all_memory_ends_with_length():
@@ -195,7 +198,7 @@ def test_equal_keys_do_not_ping_pong():
         def observe(self, request, now):
             return None
 
-    scheduler = build(Same(), num_blocks=8, max_num_seqs=4, watermark=0.0)
+    scheduler = build(Same(), num_blocks=8, max_num_seqs=4, admission=EAGER)
     lengths = {str(i): 15 for i in range(12)}
     requests = [Request(name, 0.0, 8) for name in lengths]
     for request in requests:
@@ -208,7 +211,7 @@ def test_equal_keys_do_not_ping_pong():
 
 
 def test_first_scheduled_survives_preemption():
-    scheduler = build(num_blocks=5, max_num_seqs=2, watermark=0.0)
+    scheduler = build(num_blocks=5, max_num_seqs=2, admission=EAGER)
     request = Request("b", 1.0, 8)
     scheduler.add(Request("a", 0.0, 8))
     scheduler.add(request)
@@ -257,7 +260,6 @@ def test_nothing_to_skip_while_somebody_could_come_in():
         ("block_size", 0),
         ("num_blocks", 0),
         ("max_waiting", 0),
-        ("watermark", 1.0),
     ],
 )
 def test_config_names_the_field(field, value):

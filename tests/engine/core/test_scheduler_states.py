@@ -82,9 +82,9 @@ class Life(RuleBasedStateMachine):
         for step in plan.steps:
             request = self.scheduler.get(step.request_id)
             assert request.status is Status.RUNNING
-            assert len(step.block_table) * self.config.block_size >= step.start + step.count
+            assert len(step.block_table) * self.config.block_size >= step.start + step.tokens
             assert step.start == request.computed_tokens
-            assert step.samples == (step.start + step.count == request.total_tokens)
+            assert step.samples == (step.start + step.tokens == request.total_tokens)
         if plan:
             self.plan = plan
 

@@ -4,12 +4,17 @@ import random
 
 import torch
 
+from engine.core.config import AdmissionConfig, AdmissionMode
 from engine.core.scheduler import SchedulerConfig
 
 ROOMY = SchedulerConfig(max_num_seqs=32, max_num_batched_tokens=4096, block_size=16, num_blocks=400)
 #: Too few blocks for all, and prompts that need several steps.
 TIGHT = SchedulerConfig(
-    max_num_seqs=32, max_num_batched_tokens=40, block_size=8, num_blocks=60, watermark=0.0
+    max_num_seqs=32,
+    max_num_batched_tokens=40,
+    block_size=8,
+    num_blocks=60,
+    admission=AdmissionConfig(AdmissionMode.OFF),
 )
 
 

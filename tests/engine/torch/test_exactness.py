@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from engine.core.config import AdmissionConfig, AdmissionMode
 from engine.core.scheduler import SchedulerConfig
 from engine.models import load
 from engine.sampling import SamplingParams
@@ -60,7 +61,11 @@ def test_bundled_model_gives_the_tokens_of_transformers(bundled_folder, serve):
     greedy = SamplingParams(max_tokens=20, temperature=0.0)
     assert serve(model, prompts, greedy, ROOMY).tokens == expected
     tight = SchedulerConfig(
-        max_num_seqs=24, max_num_batched_tokens=48, block_size=8, num_blocks=66, watermark=0.0
+        max_num_seqs=24,
+        max_num_batched_tokens=48,
+        block_size=8,
+        num_blocks=66,
+        admission=AdmissionConfig(AdmissionMode.OFF),
     )
     served = serve(model, prompts, greedy, tight)
     assert served.tokens == expected
