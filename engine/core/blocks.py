@@ -1,39 +1,45 @@
-"""The pool of fixed-size KV blocks. Who holds which block is written in exactly one place."""
+"""The pool of fixed-size KV blocks. How many hold a block is written in exactly one place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+
+from engine.core.prefix import PrefixIndex
 
 
 class BlockPool:
     """``num_blocks`` blocks of ``block_size`` tokens each, numbered from 0.
 
-    A block is either free or held once. Freed blocks are handed out again last in, first out:
-    the newest freed is the likeliest to sit in a cache. Paged KV memory as in vLLM (Kwon et al.
-    2023, arXiv 2309.06180, section 4), without sharing.
+    A block is free, held by one or more, or *cached*: held by nobody, but its content is kept until
+    its memory is needed. Cached blocks count as free. Plainly free blocks are handed out first,
+    last in, first out: the newest freed is the likeliest to sit in a cache. Paged KV memory as in
+    vLLM (Kwon et al. 2023, arXiv 2309.06180, section 4). Every operation is O(1) per block.
 
     Raises ``ValueError`` when a size is below 1.
     """
 
-    def __init__(self, num_blocks: int, block_size: int) -> None:
+    def __init__(self, num_blocks: int, block_size: int, prefix_cache: bool = True) -> None:
         if num_blocks < 1:
             raise ValueError(f"num_blocks must be at least 1, got {num_blocks}")
         if block_size < 1:
             raise ValueError(f"block_size must be at least 1 token, got {block_size}")
         self.num_blocks = num_blocks
         self.block_size = block_size
+        self.prefix_cache = prefix_cache
+        self.prefixes = PrefixIndex()
         self._free = list(range(num_blocks - 1, -1, -1))
-        self._held = bytearray(num_blocks)
+        self._refs = [0] * num_blocks
+        self._shared = 0  # holders beyond each block's first
 
     @property
     def free(self) -> int:
-        """Blocks that nobody holds."""
-        return len(self._free)
+        """Blocks that nobody holds, cached ones included."""
+        return len(self._free) + self.prefixes.unheld
 
     @property
     def used(self) -> int:
         """Blocks that somebody holds."""
-        return self.num_blocks - len(self._free)
+        return self.num_blocks - self.free
 
     @property
     def capacity(self) -> int:
@@ -45,40 +51,84 @@ class BlockPool:
         return -(-tokens // self.block_size)
 
     def allocate(self, count: int) -> list[int]:
-        """Take ``count`` blocks. Raises ``ValueError`` when fewer are free: ask ``free`` first."""
-        if not 0 <= count <= len(self._free):
-            raise ValueError(f"cannot allocate {count} blocks: {len(self._free)} are free")
+        """Take ``count`` blocks, evicting cached ones when the plainly free do not suffice.
+
+        Raises ``ValueError`` when fewer are free: ask ``free`` first.
+        """
+        free = self._free
+        if count < 0 or (count > len(free) and count > self.free):
+            raise ValueError(f"cannot allocate {count} blocks: {self.free} are free")
         if count == 0:
             return []
-        taken = self._free[: -count - 1 : -1]
-        del self._free[-count:]
+        taken = free[: -count - 1 : -1]
+        del free[-count:]
+        while len(taken) < count:
+            taken.append(self.prefixes.evict())
+        refs = self._refs
         for block in taken:
-            self._held[block] = 1
+            refs[block] = 1
         return taken
 
+    def hold(self, block: int) -> None:
+        """One more holds a block that is held or cached. ``ValueError`` when it is plainly free."""
+        if self._refs[block]:
+            self._shared += 1
+        else:
+            try:
+                self.prefixes.revive(block)
+            except KeyError:
+                raise ValueError(f"block {block} is free: allocate it") from None
+        self._refs[block] += 1
+
+    def holders(self, block: int) -> int:
+        """How many hold ``block``."""
+        return self._refs[block]
+
+    def exclusive(self, blocks: Iterable[int]) -> int:
+        """How many of ``blocks`` become free when one holder of each gives it up."""
+        refs = self._refs
+        return sum(refs[block] == 1 for block in blocks)
+
+    @property
+    def shared(self) -> bool:
+        """Whether any block has more than one holder."""
+        return self._shared > 0
+
     def release(self, blocks: Iterable[int]) -> None:
-        """Give blocks back. Raises ``ValueError`` on a block that is not held (a double free)."""
-        for block in blocks:
-            if not 0 <= block < self.num_blocks or not self._held[block]:
-                raise ValueError(f"block {block} is not held, so it cannot be freed")
-            self._held[block] = 0
-            self._free.append(block)
+        """One holder of each gives it up. Tails first: the first released is evicted first.
 
-    def check_integrity(self, tables: Iterable[Sequence[int]] = ()) -> None:
-        """Raise ``RuntimeError`` unless free and held partition the pool.
-
-        ``tables`` are all block tables in use: together they must hold each held block once.
+        Raises ``ValueError`` on a block that is not held (a double free).
         """
+        refs, free = self._refs, self._free
+        retire = self.prefixes.retire if self.prefixes else None
+        for block in blocks:
+            if not 0 <= block < self.num_blocks or not refs[block]:
+                raise ValueError(f"block {block} is not held, so it cannot be freed")
+            refs[block] -= 1
+            if refs[block]:
+                self._shared -= 1
+            elif retire is None or not retire(block):
+                free.append(block)
+
+    def check_integrity(self, held: Iterable[int]) -> None:
+        """Raise ``RuntimeError`` unless each block is free, cached, or held as often as counted.
+
+        ``held``: the blocks of every holder, one after another.
+        """
+        counts = [0] * self.num_blocks
+        for block in held:
+            counts[block] += 1
+        if counts != self._refs:
+            block = next(b for b in range(self.num_blocks) if counts[b] != self._refs[b])
+            raise RuntimeError(
+                f"block {block} has {counts[block]} holders but {self._refs[block]} are counted"
+            )
+        self.prefixes.check_integrity(self._refs)
+        if any(self._refs[block] or self.prefixes.key(block) is not None for block in self._free):
+            raise RuntimeError("a block is free and held, or free and cached")
         if len(set(self._free)) != len(self._free):
             raise RuntimeError("a block is free twice")
-        if any(self._held[block] for block in self._free):
-            raise RuntimeError("a block is free and held at once")
-        if sum(self._held) + len(self._free) != self.num_blocks:
+        if self.free + sum(count > 0 for count in counts) != self.num_blocks:
             raise RuntimeError("a block is neither free nor held")
-        owned = [block for table in tables for block in table]
-        if len(set(owned)) != len(owned):
-            raise RuntimeError("a block has two owners")
-        if owned and any(not self._held[block] for block in owned):
-            raise RuntimeError("a block table names a free block")
-        if len(owned) != self.used:
-            raise RuntimeError(f"{self.used} blocks are held but {len(owned)} are owned")
+        if self._shared != sum(max(0, count - 1) for count in counts):
+            raise RuntimeError("the count of shared holders is wrong")
