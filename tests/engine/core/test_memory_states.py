@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from engine.core.config import SchedulerConfig
 from engine.core.memory import Memory
@@ -18,6 +18,14 @@ from engine.core.plan import Move
 from engine.core.request import Request, Status
 
 GARBAGE = "written by a step that failed"
+TEXTS = ((0,) * 16, (0, 1) * 8)  # prompts begin with a piece of one of these
+ACTIONS = st.lists(
+    st.sampled_from(
+        ["submit"] * 4 + ["come"] * 8 + ["drop", "swap", "swap", "pause", "abort", "drop_waiting"]
+    ),
+    min_size=1,
+    max_size=16,
+)
 
 
 @dataclass(eq=False)
@@ -27,12 +35,14 @@ class Life:
     request: Request
     tokens: tuple[int, ...]
     hashes: list[int]  # of every full block of those
-    told: str  # when the caller tells hashes: ahead, in time, or never
+    told: str  # when the caller tells hashes: ahead, in time, late, or never
 
     def tell(self, block_size: int) -> None:
-        if self.told == "in time":
-            known = self.request.total_tokens // block_size
-            self.request.block_hashes = self.hashes[:known]
+        if self.told != "never":
+            known = self.request.total_tokens // block_size - (self.told == "late")
+            self.request.block_hashes = self.hashes[: max(0, known)]
+        if self.told == "ahead":
+            self.request.block_hashes = self.hashes
 
 
 @dataclass
@@ -44,9 +54,9 @@ class Moves:
 
 class Lives(RuleBasedStateMachine):
     @initialize(
-        blocks=st.integers(2, 12),
+        blocks=st.integers(2, 14),
         block_size=st.integers(1, 4),
-        host_blocks=st.integers(0, 8),
+        host_blocks=st.sampled_from([0, 4, 8, 16]),
         prefix_cache=st.sampled_from([True, True, True, False]),
     )
     def build(self, blocks, block_size, host_blocks, prefix_cache):
@@ -59,191 +69,191 @@ class Lives(RuleBasedStateMachine):
         self.names: dict[tuple[int, ...], int] = {}
         self.lives: list[Life] = []
         self.moves = Moves()
-        self.fresh: set[Request] = set()  # admitted in the plan being made
+        self.fresh: set[Request] = set()  # came in with the plan being made
+        self.sources: set[int] = set()  # kept because a copy of that plan reads them
         self.count = 0
 
-    # -- helpers ---------------------------------------------------------------------------------
+    @rule(data=st.data(), actions=ACTIONS, copies_first=st.booleans())
+    def plan(self, data, actions, copies_first):
+        """Decide something, carry it out with a step, commit."""
+        for action in actions:
+            getattr(self, action)(data)
+            self.check()
+        steps = self.grow(data)
+        self.check()
+        self.move(copies_first)
+        for life, end, failed in self.run_steps(data, steps):
+            self.commit(life, end, failed)
+            self.check()
+        self.fresh.clear()
+        self.sources.clear()
+        self.memory.settle()
+        self.check()
 
-    def pick(self, data, lives):
+    # -- decisions -------------------------------------------------------------------------------
+
+    def submit(self, data):
+        size, capacity = self.config.block_size, self.config.capacity
+        text = data.draw(st.sampled_from(TEXTS), label="text")
+        own = data.draw(st.lists(st.integers(0, 1), max_size=3), label="own")
+        piece = text[: data.draw(st.integers(1, 16), label="piece")]
+        prompt = min(len(piece) + len(own), capacity - 1) or 1
+        answer = data.draw(st.integers(1, 9), label="answer")
+        tokens = (*piece, *own)[:prompt] + tuple(i % 2 for i in range(answer))
+        hashes = [
+            self.names.setdefault(tokens[:end], len(self.names))
+            for end in range(size, len(tokens) + 1, size)
+        ]
+        told = data.draw(st.sampled_from(["ahead", "ahead", "in time", "late", "never"]))
+        life = Life(Request(str(self.count), 0.0, prompt), tokens, hashes, told)
+        life.tell(size)
+        self.count += 1
+        self.lives.append(life)
+        self.memory.want(life.request)
+
+    def come(self, data):
+        life = self.pick(data, Status.WAITING)
+        if life is None:
+            return
+        request, memory = life.request, self.memory
+        need, free = memory.admission_need(request), memory.free
+        come = memory.swap_in if request.host_blocks else memory.admit
+        if need > free:
+            before = (request.block_table, request.host_blocks, request.computed_tokens)
+            with pytest.raises(ValueError, match="are free"):
+                come(request)
+            assert before == (request.block_table, request.host_blocks, request.computed_tokens)
+            assert memory.free == free
+            return
+        kept = request.block_table or request.host_blocks
+        computed = request.computed_tokens if kept else memory.cached(request)
+        moved = come(request)
+        memory.unwant(request)
+        assert memory.free == free - need
+        assert request.computed_tokens == computed < request.total_tokens
+        assert len(request.block_table) >= memory.blocks_for(request.total_tokens)
+        if come == memory.swap_in:
+            self.moves.back += moved
+        elif moved:
+            self.moves.copies.append(moved)
+            self.sources.add(moved.source)
+        request.status = Status.RUNNING
+        self.fresh.add(request)
+
+    def drop(self, data):
+        self.preempt(data, self.memory.drop)
+
+    def pause(self, data):
+        self.preempt(data, lambda request: None)
+
+    def swap(self, data):
+        def swap_out(request):
+            computed = request.computed_tokens
+            self.moves.out += self.memory.swap_out(request)
+            assert (request.block_table, request.computed_tokens) == ((), computed)
+
+        self.preempt(data, swap_out)
+
+    def preempt(self, data, method):
+        life = self.pick(data, Status.RUNNING)
+        if life is None or life.request in self.fresh:
+            return
+        request, memory = life.request, self.memory
+        free, exclusive = memory.free, memory.exclusive(request)
+        if method != memory.drop and not memory.can_swap_out(request):
+            with pytest.raises(ValueError, match="can_swap_out"):
+                memory.swap_out(request)
+            method = memory.drop
+        method(request)
+        assert memory.free == free + (0 if request.block_table else exclusive)
+        request.status = Status.WAITING
+        request.preemptions += 1
+        memory.want(request)
+
+    def drop_waiting(self, data):
+        life = self.pick(data, Status.WAITING)
+        if life is not None:
+            self.memory.drop(life.request)
+            assert life.request.computed_tokens == 0
+
+    def abort(self, data):
+        if self.lives:
+            self.end(data.draw(st.sampled_from(self.lives)))
+
+    def pick(self, data, status):
+        lives = [life for life in self.lives if life.request.status is status]
         return data.draw(st.sampled_from(lives)) if lives else None
-
-    def waiting(self):
-        return [life for life in self.lives if life.request.status is Status.WAITING]
-
-    def running(self):
-        return [life for life in self.lives if life.request.status is Status.RUNNING]
-
-    def victims(self):
-        return [life for life in self.running() if life.request not in self.fresh]
 
     def end(self, life):
         self.memory.forget(life.request)
         self.lives.remove(life)
         assert life.request.block_table == life.request.host_blocks == ()
 
-    # -- rules -----------------------------------------------------------------------------------
+    # -- the step --------------------------------------------------------------------------------
 
-    @rule(
-        data=st.data(),
-        shared=st.integers(0, 16),
-        own=st.lists(st.integers(0, 1), min_size=2, max_size=14),
-        answer=st.integers(1, 10),
-        told=st.sampled_from(["ahead", "ahead", "in time", "never"]),
-    )
-    def submit(self, data, shared, own, answer, told):
-        other = self.pick(data, self.lives)
-        start = other.tokens[:shared] if other else ()
-        size = self.config.block_size
-        tokens = (*start, *own)[: self.config.capacity + 1]
-        prompt = max(1, min(len(tokens) - answer, self.config.capacity - 1))
-        hashes = [
-            self.names.setdefault(tokens[:end], len(self.names))
-            for end in range(size, len(tokens) + 1, size)
-        ]
-        life = Life(Request(str(self.count), 0.0, prompt), tokens, hashes, told)
-        if told == "ahead":
-            life.request.block_hashes = hashes
-        life.tell(size)
-        self.count += 1
-        self.lives.append(life)
-        self.memory.want(life.request)
-
-    @precondition(lambda self: self.waiting())
-    @rule(data=st.data(), unwant_first=st.booleans())
-    def admit(self, data, unwant_first):
-        life = self.pick(data, self.waiting())
-        request = life.request
-        need, free = self.memory.admission_need(request), self.memory.free
-        swapped = bool(request.host_blocks)
-        come = self.memory.swap_in if swapped else self.memory.admit
-        if need > free:
-            before = (request.block_table, request.host_blocks, request.computed_tokens)
-            with pytest.raises(ValueError, match="are free"):
-                come(request)
-            assert before == (request.block_table, request.host_blocks, request.computed_tokens)
-            assert self.memory.free == free
-            return
-        known = request.computed_tokens if request.block_table or swapped else None
-        cached = self.memory.cached(request)
-        if unwant_first:
-            self.memory.unwant(request)
-        moved = come(request)
-        self.memory.unwant(request)
-        assert self.memory.free == free - need
-        assert request.computed_tokens == (cached if known is None else known)
-        assert request.computed_tokens < request.total_tokens
-        assert len(request.block_table) >= self.memory.blocks_for(request.total_tokens)
-        if swapped:
-            self.moves.back += moved
-        elif moved:
-            self.moves.copies.append(moved)
-        request.status = Status.RUNNING
-        self.fresh.add(request)
-
-    @precondition(lambda self: self.victims())
-    @rule(data=st.data(), method=st.sampled_from(["drop", "swap", "swap", "pause"]))
-    def preempt(self, data, method):
-        request = self.pick(data, self.victims()).request
-        free, freed = self.memory.free, self.memory.exclusive(request)
-        computed = request.computed_tokens
-        if method == "drop":
-            self.memory.drop(request)
-            assert request.computed_tokens == 0
-        elif method == "pause":
-            freed = 0
-        elif self.memory.can_swap_out(request):
-            self.moves.out += self.memory.swap_out(request)
-            assert (request.block_table, request.computed_tokens) == ((), computed)
-        else:
-            with pytest.raises(ValueError, match="can_swap_out"):
-                self.memory.swap_out(request)
-            return
-        assert self.memory.free == free + freed
-        request.status = Status.WAITING
-        request.preemptions += 1
-        self.memory.want(request)
-
-    @precondition(lambda self: any(not life.request.status.value > 2 for life in self.lives))
-    @rule(data=st.data())
-    def drop_paused(self, data):
-        paused = [life for life in self.waiting() if life.request.computed_tokens]
-        life = self.pick(data, [life for life in paused if life.request not in self.fresh])
-        if life:
-            self.memory.drop(life.request)
-
-    @precondition(lambda self: self.lives)
-    @rule(data=st.data(), executed=st.booleans())
-    def abort(self, data, executed):
-        life = self.pick(data, self.lives)
-        if life.request in self.fresh and not executed:
-            return
-        self.end(life)
-
-    @rule(data=st.data(), copies_first=st.booleans())
-    def step(self, data, copies_first):
-        """Plan the steps, carry everything out, commit, and begin the next plan."""
-        size = self.config.block_size
-        planned = []
-        for life in self.running():
+    def grow(self, data):
+        """Blocks for what each running request computes: (life, start, end, table)."""
+        steps = []
+        for life in self.lives:
             request = life.request
-            chunk = data.draw(st.integers(0, request.pending_tokens), label="chunk")
+            if request.status is not Status.RUNNING:
+                continue
+            chunk = request.pending_tokens
+            if data.draw(st.integers(0, 4), label="a part only") == 4:
+                chunk = data.draw(st.integers(0, chunk), label="chunk")
             end = request.computed_tokens + chunk
             if chunk and self.memory.missing(request, end) <= self.memory.free:
                 self.memory.grow(request, end)
-                planned.append((life, request.computed_tokens, end, request.block_table))
-        self.carry_out(copies_first)
-        for _, start, end, table in planned:
-            assert start < end <= len(table) * size
-            for block in {table[position // size] for position in range(start, end)}:
-                holders = sum(block in other.request.block_table for other in self.lives)
-                assert holders == 1, "written while others hold it"
-        failed = set()
-        for life, start, end, table in planned:
-            if data.draw(st.integers(0, 9), label="fails") == 0:
-                failed.add(life)
-            for position in range(start, end):
-                block, slot = divmod(position, size)
-                written = GARBAGE if life in failed else life.tokens[: position + 1]
-                self.device[table[block]][slot] = written
-        for life, _, end, table in planned:
-            if life not in failed:
-                for position in range(end):
-                    block, slot = divmod(position, size)
-                    assert self.device[table[block]][slot] == life.tokens[: position + 1]
-        for life, _, end, _ in planned:
-            self.commit(life, end, life in failed)
-        self.fresh.clear()
-        self.memory.settle()
+                steps.append((life, request.computed_tokens, end, request.block_table))
+        return steps
 
-    def carry_out(self, copies_first):
+    def move(self, copies_first):
         moves, self.moves = self.moves, Moves()
         for source, target in moves.out:
             self.host[target] = list(self.device[source])
-        for copies in (True, False) if copies_first else (False, True):
-            source_pool = self.device if copies else self.host
-            for source, target in moves.copies if copies else moves.back:
-                self.device[target] = list(source_pool[source])
+        swaps = [(self.host, move) for move in moves.back]
+        copies = [(self.device, move) for move in moves.copies]
+        for pool, (source, target) in [*copies, *swaps] if copies_first else [*swaps, *copies]:
+            self.device[target] = list(pool[source])
+
+    def run_steps(self, data, steps):
+        """Write what each computes, then read what each attends to: (life, end, failed)."""
+        size = self.config.block_size
+        done = []
+        for life, start, end, table in steps:
+            failed = data.draw(st.integers(0, 9), label="fails") == 9
+            done.append((life, end, failed))
+            for position in range(start, end):
+                block = table[position // size]
+                holders = sum(block in other.request.block_table for other in self.lives)
+                assert holders == 1, "written while others hold it"
+                self.device[block][position % size] = (
+                    GARBAGE if failed else life.tokens[: position + 1]
+                )
+        for (life, _, end, table), (_, _, failed) in zip(steps, done, strict=True):
+            for position in range(0 if failed else end):
+                found = self.device[table[position // size]][position % size]
+                assert found == life.tokens[: position + 1]
+        return done
 
     def commit(self, life, end, failed):
         request = life.request
         if failed:
             self.end(life)
             return
-        samples = end == request.total_tokens
+        request.output_tokens += end == request.total_tokens
         request.computed_tokens = end
-        request.output_tokens += samples
         life.tell(self.config.block_size)
         self.memory.record(request)
         if request.total_tokens > min(len(life.tokens), self.config.capacity):
             self.end(life)
 
-    @invariant()
-    def sound(self):
-        if not hasattr(self, "memory"):
-            return
+    # -- what always holds -----------------------------------------------------------------------
+
+    def check(self):
         self.memory.check_integrity(life.request for life in self.lives)
         held = {block for life in self.lives for block in life.request.block_table}
-        assert self.memory.free <= self.config.num_blocks - len(held)
+        assert self.memory.free == self.config.num_blocks - len(held | self.sources)
 
     def teardown(self):
         if hasattr(self, "memory"):
@@ -254,5 +264,5 @@ class Lives(RuleBasedStateMachine):
             assert (self.memory.free, self.memory.usage) == (self.config.num_blocks, 0.0)
 
 
-Lives.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+Lives.TestCase.settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
 TestLives = Lives.TestCase
