@@ -56,19 +56,23 @@ class PrefixIndex:
                 found.append(block)
         return found
 
-    def add(self, key: int, block: int) -> int:
-        """Enter a held block that holds the prefix ``key``; the block that stands for it now.
+    def add(self, keys: Iterable[int], blocks: Iterable[int]) -> tuple[int, ...]:
+        """Enter held blocks, each with its prefix; the blocks that stand for those now.
 
-        That is another one when the prefix is known already. Raises ``ValueError`` when the block
+        That is another one where the prefix was known already. Raises ``ValueError`` when a block
         stands for another prefix.
         """
-        known = self._hash_of.get(block, key)
-        if known != key:
-            raise ValueError(f"block {block} holds prefix {known} and cannot hold {key} as well")
-        found = self._block_of.setdefault(key, block)
-        if found == block:
-            self._hash_of[block] = key
-        return found
+        block_of, hash_of = self._block_of, self._hash_of
+        known: list[int] = []
+        for key, block in zip(keys, blocks, strict=True):
+            found = block_of.setdefault(key, block)
+            known.append(found)
+            if found == block and hash_of.setdefault(block, key) != key:
+                del block_of[key]
+                raise ValueError(
+                    f"block {block} holds prefix {hash_of[block]} and cannot hold {key} as well"
+                )
+        return tuple(known)
 
     def discard(self, block: int) -> None:
         """Forget a held block's prefix, because its content is about to be written."""
@@ -76,13 +80,19 @@ class PrefixIndex:
         if key is not None:
             del self._block_of[key]
 
-    def retire(self, block: int) -> bool:
-        """Nobody holds ``block`` any more; False when it has no prefix and is plainly free."""
-        key = self._hash_of.get(block)
-        if key is None:
-            return False
-        (self._wanted if key in self._wants else self._idle)[block] = None
-        return True
+    def retire(self, blocks: Iterable[int]) -> list[int]:
+        """Nobody holds these any more. Those without a prefix, which are plainly free."""
+        hash_of, wants, idle, wanted = self._hash_of, self._wants, self._idle, self._wanted
+        plain: list[int] = []
+        for block in blocks:
+            key = hash_of.get(block)
+            if key is None:
+                plain.append(block)
+            elif key in wants:
+                wanted[block] = None
+            else:
+                idle[block] = None
+        return plain
 
     def revive(self, block: int) -> None:
         """An unheld block is held again."""

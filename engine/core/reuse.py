@@ -51,8 +51,7 @@ class Reuse:
     def share(self, request: Request) -> list[int]:
         """Hold what it can share."""
         found = self.shareable(request)
-        for block in found:
-            self._pool.hold(block)
+        self._pool.hold(found)
         if found:
             self._recorded[request] = len(found)
         return found
@@ -87,7 +86,7 @@ class Reuse:
 
     def _writable(self, source: int) -> tuple[int, Move | None]:
         shared = self._pool.holders(source) > 0
-        self._pool.hold(source)
+        self._pool.hold((source,))
         if not shared:
             # Nobody reads it: it is written in place, and found again once that is recorded.
             self._pool.prefixes.discard(source)
@@ -126,14 +125,12 @@ class Reuse:
         if first >= full:
             return
         self._recorded[request] = full
-        add = self._pool.prefixes.add
         mine = table[first:full]
-        known = tuple(add(hashes[first + i], block) for i, block in enumerate(mine))
+        known = self._pool.prefixes.add(hashes[first:full], mine)
         if known != mine:
             twins = [i for i, block in enumerate(mine) if known[i] != block]
-            for i in twins:
-                self._pool.hold(known[i])
-            self._pool.release([mine[i] for i in twins])
+            self._pool.hold(known[i] for i in twins)
+            self._pool.release(mine[i] for i in reversed(twins))
             request.block_table = (*table[:first], *known, *table[full:])
 
     def leave(self, request: Request) -> None:

@@ -53,7 +53,7 @@ def test_newest_freed_is_handed_out_first():
 def test_cached_blocks_are_free_and_handed_out_last():
     pool = BlockPool(3, 2)
     first, second = pool.allocate(2)
-    pool.prefixes.add(7, first)
+    pool.prefixes.add([7], [first])
     pool.release([first, second])
     assert (pool.free, pool.used) == (3, 0)
     taken = pool.allocate(2)
@@ -67,17 +67,17 @@ def test_cached_blocks_are_free_and_handed_out_last():
 def test_a_held_block_is_shared_and_a_cached_one_revived():
     pool = BlockPool(2, 2)
     (block,) = pool.allocate(1)
-    pool.prefixes.add(7, block)
-    pool.hold(block)
+    pool.prefixes.add([7], [block])
+    pool.hold([block])
     assert (pool.shared, pool.exclusive([block]), pool.used) == (True, 0, 1)
     pool.release([block])
     assert (pool.shared, pool.exclusive([block]), pool.used) == (False, 1, 1)
     pool.release([block])
-    pool.hold(block)
+    pool.hold([block])
     assert (pool.holders(block), pool.free) == (1, 1)
     pool.check_integrity([block])
     with pytest.raises(ValueError, match="allocate it"):
-        pool.hold(1 - block)
+        pool.hold([1 - block])
 
 
 class Pool(RuleBasedStateMachine):
@@ -106,15 +106,14 @@ class Pool(RuleBasedStateMachine):
         if blocks:
             block = data.draw(st.sampled_from(blocks))
             if self.pool.prefixes.key(block) is None:
-                assert self.pool.prefixes.add(self.keys, block) == block
+                assert self.pool.prefixes.add([self.keys], [block]) == (block,)
                 self.keys += 1
 
     @rule(data=st.data())
     def share(self, data):
         if self.keys:
             found = self.pool.prefixes.find([data.draw(st.integers(0, self.keys - 1))], 1)
-            for block in found:
-                self.pool.hold(block)
+            self.pool.hold(found)
             self.tables.append(found)
 
     @rule(data=st.data())

@@ -10,9 +10,9 @@ def index_of(*blocks, retired=True):
     """Block b holds prefix 100 + b; the first given is the least recently used."""
     index = PrefixIndex()
     for block in blocks:
-        index.add(100 + block, block)
+        index.add([100 + block], [block])
         if retired:
-            index.retire(block)
+            index.retire([block])
     return index
 
 
@@ -30,11 +30,11 @@ def test_finds_the_longest_known_prefix():
 
 def test_a_prefix_has_one_block_and_a_block_one_prefix():
     index = index_of(0, retired=False)
-    assert index.add(100, 0) == 0
-    assert index.add(100, 5) == 0
-    assert (index.key(5), len(index)) == (None, 1)
+    assert index.add([100, 101], [0, 1]) == (0, 1)
+    assert index.add([100, 102], [5, 2]) == (0, 2)
+    assert (index.key(5), len(index)) == (None, 3)
     with pytest.raises(ValueError, match="block 0 holds prefix 100 and cannot hold 7"):
-        index.add(7, 0)
+        index.add([7], [0])
 
 
 def test_a_discarded_block_is_not_found():
@@ -42,13 +42,13 @@ def test_a_discarded_block_is_not_found():
     index.discard(0)
     index.discard(0)
     assert index.find([100], 1) == []
-    assert not index.retire(0), "it is plainly free now"
+    assert index.retire([0]) == [0], "it is plainly free now"
 
 
 def test_evicts_the_least_recently_used():
     index = index_of(2, 0, 1)
     index.revive(2)
-    index.retire(2)
+    index.retire([2])
     assert evicted(index) == [0, 1, 2]
     assert (len(index), index.evicted) == (0, 3)
     with pytest.raises(KeyError):
@@ -77,8 +77,8 @@ def test_wanted_before_it_is_known():
     index = PrefixIndex()
     index.want([101])
     for block in (1, 0):
-        index.add(100 + block, block)
-        index.retire(block)
+        index.add([100 + block], [block])
+        index.retire([block])
     assert evicted(index) == [0, 1]
 
 
@@ -130,17 +130,17 @@ class Tree(RuleBasedStateMachine):
         for node in path:
             if node in found and not self.refs[node]:
                 self.index.revive(node)
-            assert self.index.add(node, node) == node
             self.refs[node] = self.refs.get(node, 0) + 1
+        assert self.index.add(path, path) == tuple(path)
         self.held.append(path)
 
     @rule(data=st.data())
     def leave(self, data):
         if self.held:
             path = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
-            for node in reversed(path):
+            for node in path:
                 self.refs[node] -= 1
-                assert self.refs[node] or self.index.retire(node)
+            assert self.index.retire(n for n in reversed(path) if not self.refs[n]) == []
 
     @rule(data=st.data())
     def want(self, data):
