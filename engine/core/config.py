@@ -49,8 +49,7 @@ class PreemptionMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreemptionConfig:
-    """Preemption. max_stalls: times a request is preempted before others are taken first, and
-    after which no order or lane preempts it any more, only want of memory."""
+    """Preemption. max_stalls: times a request loses its memory before others are taken first."""
 
     mode: PreemptionMode = PreemptionMode.AUTO
     max_stalls: int = 3

@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from engine.core.config import SchedulerConfig
-from engine.core.memory import Memory
-from engine.core.queue import WaitingQueue
 from engine.core.request import Request, Status
-from engine.core.running import RunningSet
+from engine.core.state import State
 
 
-def check(
-    config: SchedulerConfig,
-    memory: Memory,
-    running: RunningSet,
-    waiting: WaitingQueue,
-    ids: Collection[str],
-) -> None:
+def check(state: State) -> None:
     """Raise ``RuntimeError`` when requests, order, blocks or counts contradict each other."""
-    waiting.check_integrity()
-    running.check_integrity()
-    memory.pool.check_integrity(request.block_table for request in running)
-    if sorted(request.id for request in [*running, *waiting]) != sorted(ids):
+    state.room.check_integrity()
+    state.running.check_integrity()
+    running, waiting = list(state.running), list(state.room)
+    if sorted(request.id for request in [*running, *waiting]) != sorted(state.requests):
         raise RuntimeError("a request is lost or held twice")
-    if len(running) > config.max_num_seqs:
-        raise RuntimeError(f"{len(running)} requests run, {config.max_num_seqs} may")
+    state.memory.check_integrity(state.requests.values())
+    if len(running) > state.config.max_num_seqs:
+        raise RuntimeError(f"{len(running)} requests run, {state.config.max_num_seqs} may")
     for request in running:
-        _check_running(request, len(request.block_table) * config.block_size)
+        _check_running(state, request)
     for request in waiting:
-        if request.status is not Status.WAITING or request.block_table or request.computed_tokens:
-            raise RuntimeError(f"waiting request {request.id!r} holds memory")
+        _check_waiting(state, request)
 
 
-def _check_running(request: Request, held: int) -> None:
-    if request.status is not Status.RUNNING:
-        raise RuntimeError(f"running request {request.id!r} is {request.status.name}")
+def _check_running(state: State, request: Request) -> None:
+    if request.status is not Status.RUNNING or request.host_blocks:
+        raise RuntimeError(f"running request {request.id!r} is {request.status.name} or swapped")
+    held = len(request.block_table) * state.config.block_size
     if not 0 <= request.computed_tokens <= held:
         raise RuntimeError(f"running request {request.id!r} computed more than it holds")
     if request.pending_tokens < 1:
         raise RuntimeError(f"running request {request.id!r} has nothing to compute")
+    if (request.id in state.prefilling) != request.prefills:
+        raise RuntimeError(f"running request {request.id!r} is counted wrongly as prefilling")
+
+
+def _check_waiting(state: State, request: Request) -> None:
+    if request.status is not Status.WAITING:
+        raise RuntimeError(f"waiting request {request.id!r} is {request.status.name}")
+    if bool(request.block_table) != (request.id in state.paused):
+        raise RuntimeError(f"waiting request {request.id!r} holds memory and is not paused")
+    if request.computed_tokens and not (request.block_table or request.host_blocks):
+        raise RuntimeError(f"waiting request {request.id!r} computed what is kept nowhere")

@@ -46,7 +46,8 @@ class Request:
     block_table: tuple[int, ...] = ()  #: blocks of the device; waiting requests may keep theirs
     host_blocks: tuple[int, ...] = ()  #: blocks of the host, while swapped out
     cached_tokens: int = 0  #: prompt tokens found in the prefix cache when first admitted
-    preemptions: int = 0
+    preemptions: int = 0  #: times it lost its slot
+    evictions: int = 0  #: times it lost its memory
     first_scheduled: float | None = None  #: caller's clock, when it first entered a plan
     finish_reason: FinishReason | None = None
 
@@ -54,6 +55,11 @@ class Request:
     def total_tokens(self) -> int:
         """Prompt and output so far; all but the newest must be computed before the next sample."""
         return self.prompt_tokens + self.output_tokens
+
+    @property
+    def prefills(self) -> bool:
+        """Whether it has no token of its own yet, or lacks more than the newest one."""
+        return not self.output_tokens or self.total_tokens > self.computed_tokens + 1
 
     @property
     def pending_tokens(self) -> int:

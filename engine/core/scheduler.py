@@ -1,28 +1,33 @@
 """Continuous batching in two calls: ``schedule`` decides a step, ``commit`` records it.
 
-Iteration-level scheduling as in Orca (Yu et al., OSDI 2022), paged memory with preemption by
-recompute as in vLLM (Kwon et al. 2023), chunked prefill with decodes first as in Sarathi-Serve
-(Agrawal et al. 2024, arXiv 2403.02310). One thread at a time; no clock, no randomness.
+Iteration-level scheduling as in Orca (Yu et al., OSDI 2022), paged memory with preemption as in
+vLLM (Kwon et al. 2023), chunked prefill with decodes first as in Sarathi-Serve (Agrawal et al.
+2024, arXiv 2403.02310). One thread at a time; no clock, no randomness.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from engine.core import ahead
 from engine.core.config import SchedulerConfig
-from engine.core.plan import Plan
+from engine.core.costs import CostModel
+from engine.core.fairness import FairnessConfig
+from engine.core.integrity import check
+from engine.core.lanes import Lane, LaneConfig
+from engine.core.plan import Plan, Step
 from engine.core.planner import Planner
 from engine.core.policies.base import Policy
 from engine.core.request import Request, Status
+from engine.core.room import QueueFull
+from engine.core.speculation import Speculation, SpeculationConfig
 from engine.core.state import State
-from ranker.types import FinishReason
+from engine.core.stats import SchedulerStats
+from ranker.types import FinishReason, Forecast
 
 __all__ = ["QueueFull", "Scheduler", "SchedulerConfig"]
-
-
-class QueueFull(Exception):
-    """As many requests wait as may wait; try again later."""
 
 
 class Scheduler:
@@ -31,13 +36,27 @@ class Scheduler:
     ``schedule`` moves requests and memory, ``commit`` moves progress. A plan that is not empty
     must be committed before the next is made; a step that failed is committed with every request
     of the plan in ``finished`` as ``ERROR``. ``abort`` is safe at any point between the two.
+
+    ``lanes``: queue classes, each with a policy of its own; a policy alone is one lane for all.
+    ``fairness``: among tenants. ``speculation``: draft tokens, which needs ``config.cost``.
+
+    Raises ``ValueError`` when speculation lacks a cost model, or lanes contradict each other.
     """
 
-    def __init__(self, config: SchedulerConfig, policy: Policy) -> None:
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        lanes: Policy | Sequence[Lane],
+        *,
+        fairness: FairnessConfig | None = None,
+        speculation: SpeculationConfig | None = None,
+    ) -> None:
+        if not isinstance(lanes, Sequence):
+            lanes = [Lane(LaneConfig("default"), lanes)]
         self.config = config
-        self.policy = policy
-        self._state = State(config)
-        self._arrivals = 0
+        self.lanes = tuple(lanes)
+        self._state = State(config, self.lanes, fairness)
+        self._speculation = _speculation(speculation, config.cost)
         self._plans = 0
         self._planned: dict[str, Request] = {}
         self._outstanding: Plan | None = None
@@ -50,7 +69,7 @@ class Scheduler:
 
     @property
     def num_waiting(self) -> int:
-        return len(self._state.waiting)
+        return len(self._state.room)
 
     @property
     def has_work(self) -> bool:
@@ -62,33 +81,44 @@ class Scheduler:
         return self._state.memory.usage
 
     @property
-    def preemptions(self) -> int:
-        """Times that any request lost its blocks."""
-        return self._state.preemptions
+    def stats(self) -> SchedulerStats:
+        """The counters as they are now."""
+        return replace(self._state.stats, memory=self._state.memory.stats)
 
     @property
     def running(self) -> list[Request]:
-        """Running requests in policy order."""
+        """Running requests, lane by lane in policy order."""
         return list(self._state.running)
+
+    def waiting_in(self, lane: str) -> int:
+        """Requests that wait in a lane."""
+        return self._state.room.waiting_in(lane)
+
+    def running_in(self, lane: str) -> int:
+        """Requests of a lane that run."""
+        return len(self._state.running.by_lane[lane])
+
+    def lane_of(self, request: Request) -> Lane:
+        """Raises ``ValueError`` naming the lanes there are."""
+        return self._state.lane(request)
 
     def get(self, request_id: str) -> Request | None:
         """The request of that id while it waits or runs."""
         return self._state.requests.get(request_id)
 
-    # -- requests come and go --------------------------------------------------------------------
+    # -- requests come, change and go ------------------------------------------------------------
 
-    def add(self, request: Request) -> None:
-        """Queue a new request.
+    def add(self, request: Request, now: float | None = None) -> None:
+        """Queue a new request; ``now`` is its arrival when not given.
 
-        Raises ``QueueFull`` when ``max_waiting`` wait already, and ``ValueError`` when the id is
-        in use, a field is out of range, or the prompt and one answer token exceed all memory.
+        Raises ``QueueFull`` when as many wait as may wait, in all or in its lane, and
+        ``ValueError`` when the id is in use, the lane unknown, a field out of range, or the prompt
+        and one answer token exceed all memory.
         """
         self._validate(request)
-        if self.num_waiting >= self.config.max_waiting:
-            raise QueueFull(f"{self.num_waiting} requests wait already")
-        self.policy.arrived(request)
-        self._state.enter(request, (self.policy.key(request), self._arrivals))
-        self._arrivals += 1
+        now = request.arrival if now is None else now
+        self._state.room.check_room(request, now)
+        self._state.enter(request, now, self._plans)
 
     def abort(self, request_id: str, now: float) -> Request | None:
         """Drop a request and free its blocks at once; None when the id is unknown or finished."""
@@ -96,6 +126,25 @@ class Scheduler:
         if request is not None:
             self._end(request, FinishReason.ABORT, now)
         return request
+
+    def move(self, request_id: str, lane: str, now: float) -> bool:
+        """Put a request into another lane, waiting or running; False when it is not held.
+
+        Raises ``ValueError`` when there is no such lane.
+        """
+        request = self.get(request_id)
+        if request is None:
+            return False
+        self._state.move(request, lane, now, self._plans)
+        return True
+
+    def reforecast(self, request_id: str, forecast: Forecast) -> bool:
+        """A forecast that came late, or another one; False when the request is not held."""
+        request = self.get(request_id)
+        if request is None:
+            return False
+        self._state.reforecast(request, forecast)
+        return True
 
     # -- a step ----------------------------------------------------------------------------------
 
@@ -107,81 +156,124 @@ class Scheduler:
         """
         if self._outstanding is not None:
             raise RuntimeError(f"plan {self._outstanding.number} has not been committed")
-        step = Planner(self._state)
-        step.run()
-        for request in step.admitted:
-            if request.first_scheduled is None:
-                request.first_scheduled = now
+        state = self._state
+        state.settle()
+        if len(state.room):
+            for request in state.room.starved(now, self._plans):
+                state.lane(request).policy.starved(request)
+                state.rekey(request)
         self._plans += 1
-        plan = Plan(self._plans, tuple(step.steps), tuple(step.preempted), step.exhausted)
+        step = Planner(state, self._speculation, now, self._plans)
+        step.run()
+        plan = Plan(
+            self._plans,
+            tuple(step.steps),
+            tuple(step.preempted),
+            step.exhausted,
+            tuple(step.swap_out),
+            tuple(step.swap_in),
+            tuple(step.copies),
+        )
         self._planned = step.planned
         self._outstanding = plan if plan else None
         return plan
 
-    def commit(self, plan: Plan, finished: Mapping[str, FinishReason], now: float) -> list[Request]:
-        """Record that ``plan`` ran: each step with ``samples`` yielded one token.
+    def commit(
+        self,
+        plan: Plan,
+        finished: Mapping[str, FinishReason],
+        now: float,
+        accepted: Mapping[str, int] | None = None,
+    ) -> list[Request]:
+        """Record that ``plan`` ran: each step with ``samples`` yielded one token, and as many more
+        as ``accepted`` says of its drafts.
 
         Requests named in ``finished`` end, as do the exhausted; both are returned, with
         ``finish_reason`` set. ``ERROR`` yields no token. Requests aborted since are passed over.
-        Raises ``ValueError`` when the plan is not the outstanding one or ``finished`` names a
-        request that is held but not part of it.
+        Raises ``ValueError`` when the plan is not the outstanding one, ``finished`` names a
+        request that is held but not part of it, or more drafts were accepted than planned.
         """
         if plan is not self._outstanding:
             raise ValueError(f"plan {plan.number} is not the plan to commit")
         for request_id in finished:
             if request_id not in self._planned and self.get(request_id) is not None:
                 raise ValueError(f"finished names {request_id!r}, which plan {plan.number} lacks")
+        if accepted:
+            _check_accepted(plan, accepted)
         planned, self._planned, self._outstanding = self._planned, {}, None
-        ended: list[Request] = []
+        state, ended, capacity = self._state, [], self.config.capacity
+        size, requests, rekey_at = self.config.block_size, state.requests, state.rekey_at
         for step in plan.steps:
-            request = planned[step.request_id]
-            if not self._state.holds(request):
+            name = step.request_id
+            request = planned[name]
+            if requests.get(name) is not request or request.status is not Status.RUNNING:
                 continue
-            reason = finished.get(request.id)
+            reason = finished.get(name) if finished else None
             if reason is not FinishReason.ERROR:
-                request.computed_tokens = step.start + step.tokens
-                request.output_tokens += step.samples
+                before = request.computed_tokens
+                if step.drafts:
+                    self._record_drafts(request, step, accepted or {})
+                else:
+                    request.computed_tokens = step.start + step.tokens
+                    request.output_tokens += step.samples
+                if request.block_hashes and before // size != request.computed_tokens // size:
+                    state.memory.record(request)
             if reason is not None:
                 ended.append(self._end(request, reason, now))
+                continue
+            if name in state.prefilling and not request.prefills:
+                del state.prefilling[name]
+            if rekey_at and name in rekey_at and request.output_tokens >= rekey_at[name]:
+                state.rekey(request)
+            if request.total_tokens > capacity:
+                state.full[name] = request
         for request_id in plan.exhausted:
             request = planned[request_id]
-            if self._state.holds(request):
+            if state.holds(request):
                 reason = finished.get(request_id, FinishReason.LENGTH)
                 ended.append(self._end(request, reason, now))
         return ended
 
     # -- skipping ahead (simulation) -------------------------------------------------------------
 
-    def quiet_steps(self, limit: int) -> int:
+    def next_event(self, now: float) -> float | None:
+        """Seconds of the clock at which time alone changes what is scheduled; None: never."""
+        return self._state.room.next_event(now)
+
+    def quiet_steps(self, limit: int, now: float) -> int:
         """How many steps, at most ``limit``, are sure to decode exactly the running requests.
 
-        That holds while nobody prefills, nobody waiting can be admitted, and memory suffices,
-        provided that no request arrives (unless all slots are taken), ends or is aborted.
+        Provided that no request arrives that could run, none ends or is aborted, and no
+        ``next_event`` comes. 0 with speculation: each of its steps may differ.
         """
-        running = self.running
-        if self._outstanding is not None or not running or self._state.admissible() is not None:
+        if self._outstanding is not None or self._speculation is not None:
             return 0
-        if any(r.pending_tokens != 1 or r.output_tokens == 0 for r in running):
-            return 0
-        while limit > 0 and not self._state.memory.can_all_grow(running, limit):
-            limit //= 2
-        return max(0, limit)
+        return ahead.quiet_steps(self._state, limit, now, self._plans)
 
-    def skip(self, steps: int) -> None:
+    def skip(self, steps: int, now: float) -> None:
         """Take ``steps`` quiet steps at once, as that many plans and commits would have.
 
         Raises ``ValueError`` when ``quiet_steps`` does not allow that many.
         """
-        if steps < 1 or self.quiet_steps(steps) < steps:
+        if steps < 1 or self.quiet_steps(steps, now) < steps:
             raise ValueError(f"cannot skip {steps} steps; ask quiet_steps first")
-        for request in self._state.running:
-            request.computed_tokens += steps
-            request.output_tokens += steps
-            self._state.memory.hold(request, request.computed_tokens)
+        ahead.skip(self._state, steps)
+        self._plans += steps
 
     def check_integrity(self) -> None:
         """Raise ``RuntimeError`` when requests, order, blocks or counts contradict each other."""
-        self._state.check_integrity()
+        check(self._state)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _record_drafts(self, request: Request, step: Step, accepted: Mapping[str, int]) -> None:
+        assert self._speculation is not None
+        taken = accepted.get(request.id, 0)
+        request.computed_tokens = step.start + 1 + taken
+        request.output_tokens += 1 + taken
+        self._speculation.record(step.drafts, taken)
+        self._state.stats.drafted_tokens += step.drafts
+        self._state.stats.accepted_tokens += taken
 
     def _validate(self, request: Request) -> None:
         if self.get(request.id) is not None:
@@ -201,7 +293,24 @@ class Scheduler:
             )
 
     def _end(self, request: Request, reason: FinishReason, now: float) -> Request:
-        self._state.leave(request)
         request.finish_reason = reason
-        self.policy.observe(request, now)
+        self._state.leave(request, now)
         return request
+
+
+def _check_accepted(plan: Plan, accepted: Mapping[str, int]) -> None:
+    drafts = {step.request_id: step.drafts for step in plan.steps}
+    for request_id, count in accepted.items():
+        if not 0 <= count <= drafts.get(request_id, 0):
+            raise ValueError(
+                f"accepted says {count} drafts of {request_id!r}, "
+                f"of which plan {plan.number} has {drafts.get(request_id, 0)}"
+            )
+
+
+def _speculation(config: SpeculationConfig | None, cost: CostModel | None) -> Speculation | None:
+    if config is None:
+        return None
+    if cost is None:
+        raise ValueError("speculation needs config.cost: drafts pay only where steps are cheap")
+    return Speculation(config, cost)

@@ -1,74 +1,267 @@
-"""Where every request stands, and the four ways it can move."""
+"""Where every request stands, and the ways it can move."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from engine.core.admission import Admission
 from engine.core.config import SchedulerConfig
-from engine.core.integrity import check
+from engine.core.fairness import FairnessConfig
+from engine.core.lanes import Lane, LaneConfig
 from engine.core.memory import Memory
-from engine.core.queue import Place, WaitingQueue
+from engine.core.plan import Move
+from engine.core.policies.base import Policy
+from engine.core.preemption import Preemption
 from engine.core.request import Request, Status
-from engine.core.running import RunningSet
+from engine.core.room import Place, Room
+from engine.core.running import Running
+from engine.core.stats import SchedulerStats
+from ranker.types import Forecast
 
 
 class State:
-    """Requests held, each waiting or running at one place of the order for its whole life."""
+    """Requests held: waiting in the room, perhaps paused with their blocks, or running.
 
-    def __init__(self, config: SchedulerConfig) -> None:
+    ``prefilling``: those running that do not decode yet. ``full``: those whose tokens exceed
+    all memory; they end with the next plan. ``paused``: those waiting that kept their blocks, which
+    others may take. ``version`` changes whenever memory or a slot may have become free.
+    """
+
+    def __init__(
+        self, config: SchedulerConfig, lanes: Sequence[Lane], fairness: FairnessConfig | None
+    ) -> None:
         self.config = config
         self.memory = Memory(config)
-        self.waiting = WaitingQueue()
-        self.running = RunningSet()
+        self.room = Room(lanes, fairness, config.max_waiting)
+        self.lane_configs = sorted(
+            (lane.config for lane in lanes), key=lambda lane: lane.precedence
+        )
+        self._lane_order = {lane.name: i for i, lane in enumerate(self.lane_configs)}
+        self.displaces = any(lane.policy.preempts or lane.config.reclaim for lane in lanes)
+        self.running = Running([lane.name for lane in self.lane_configs])
+        self.preemption = Preemption(config, self.memory)
+        self.admission = Admission(config, self.memory)
+        self.stats = SchedulerStats()
         self.requests: dict[str, Request] = {}
-        self.preemptions = 0
-        self._places: dict[str, Place] = {}
+        self.prefilling: dict[str, Request] = {}
+        self.full: dict[str, Request] = {}
+        self.paused: dict[str, Request] = {}
+        self.places: dict[str, Place] = {}
+        self.rekey_at: dict[str, int] = {}
+        self.version = 0
+        self._blocked: tuple[str, int] | None = None  # a head that could not come in, and when
+        self._moved: dict[str, list[Policy]] = {}  # policies of lanes that a request has left
+        self._dropped: dict[str, int] = {}  # tokens to compute again
+        self._arrivals = 0
 
     def holds(self, request: Request) -> bool:
         """Whether this very request is held; another may have its id by now."""
         return self.requests.get(request.id) is request
 
-    def enter(self, request: Request, place: Place) -> None:
-        self.requests[request.id] = request
-        self._places[request.id] = place
-        self.waiting.push(request, place)
+    def lane(self, request: Request) -> Lane:
+        return self.room.lane_of(request)
 
-    def admissible(self) -> Request | None:
-        """The first waiting request if a slot is free and its tokens fit beside the running."""
+    @property
+    def victim_lanes(self) -> list[LaneConfig]:
+        """Lanes in the order in which they give way: later precedence first, then the fullest."""
+        if len(self.lane_configs) == 1:
+            return self.lane_configs
+        return sorted(self.lane_configs, key=self.rank, reverse=True)
+
+    def rank(self, lane: LaneConfig) -> tuple[int, float, int]:
+        """Of two lanes the one of larger rank gives way: a total order."""
+        load = len(self.running.by_lane[lane.name]) / lane.share
+        return (lane.precedence, load, self._lane_order[lane.name])
+
+    def admissible(self, now: float) -> Request | None:
+        """The head of the room if a slot is free and memory admits it beside the running."""
         if len(self.running) >= self.config.max_num_seqs:
             return None
-        request = self.waiting.peek()
-        if request is None or not self.memory.fits(request, beside_others=len(self.running) > 0):
+        head = self.room.head(now)
+        if head is None or self._blocked == (head.id, self.version):
             return None
-        return request
+        if self.fits(head):
+            return head
+        self._blocked = (head.id, self.version)
+        return None
 
-    def admit(self) -> Request:
-        """Let the first waiting request run; ask :meth:`admissible` first."""
-        request = self.waiting.pop()
-        # All known tokens at once: nobody can be left half prefilled for want of memory.
-        self.memory.hold(request, request.total_tokens)
-        request.status = Status.RUNNING
-        self.running.add(request, self._places[request.id])
-        return request
+    def fits(self, head: Request) -> bool:
+        """Whether memory admits a waiting request, free or held by paused ones."""
+        return self.admission.admits(head, self.running, self.obtainable(head))
 
-    def preempt(self, request: Request) -> None:
-        """Drop what was computed; the request waits at its old place and will recompute."""
-        self._stop(request)
-        request.computed_tokens = 0
-        request.status = Status.WAITING
-        request.preemptions += 1
-        self.preemptions += 1
-        self.waiting.push(request, self._places[request.id])
+    def obtainable(self, head: Request) -> int:
+        """Blocks that ``head`` could get without stopping anybody."""
+        held = sum(self.memory.exclusive(p) for p in self.paused.values() if p is not head)
+        return self.memory.free + held
 
-    def leave(self, request: Request) -> None:
+    # -- arriving, changing, leaving -------------------------------------------------------------
+
+    def enter(self, request: Request, now: float, step: int) -> None:
+        """A new request; its lane must exist and the room have space."""
+        policy = self.lane(request).policy
+        policy.arrived(request)
+        self.requests[request.id] = request
+        place = (policy.key(request), self._arrivals)
+        self._arrivals += 1
+        self.places[request.id] = place
+        self._wait(request, now, step)
+
+    def rekey(self, request: Request) -> None:
+        """Ask the policy for a key again, and move the request to its new place."""
+        lane = self.lane(request)
+        old = self.places[request.id]
+        new = (lane.policy.key(request), old[1])
+        running = request.status is Status.RUNNING
+        if new != old:
+            self.places[request.id] = new
+            if running:
+                self.running.remove(lane.config.name, request, old)
+                self.running.add(lane.config.name, request, new)
+            else:
+                self.room.rekey(request, new)
+        if running:
+            self._schedule_rekey(request, lane.policy)
+
+    def reforecast(self, request: Request, forecast: Forecast) -> None:
+        """A forecast came late, or another one."""
+        request.forecast = forecast
+        self.admission.forecast_changed(request)
+        self.lane(request).policy.arrived(request)
+        self.rekey(request)
+
+    def move(self, request: Request, name: str, now: float, step: int) -> None:
+        """Into another lane, at the place its policy gives. ``ValueError``: no such lane."""
+        old_name, old_lane = request.lane, self.lane(request)
+        request.lane = name
+        try:
+            new_lane = self.lane(request)
+        finally:
+            request.lane = old_name
+        if new_lane is old_lane:
+            return
+        old = self.places[request.id]
+        running = request.status is Status.RUNNING
+        if running:
+            self.running.remove(old_lane.config.name, request, old)
+        else:
+            self.room.remove(request)
+        request.lane = name
+        if new_lane.policy is not old_lane.policy:
+            self._moved.setdefault(request.id, []).append(old_lane.policy)
+            new_lane.policy.arrived(request)
+        self.places[request.id] = (new_lane.policy.key(request), old[1])
+        if running:
+            self.running.add(new_lane.config.name, request, self.places[request.id])
+            self.room.moved(request)
+            self._schedule_rekey(request, new_lane.policy)
+        else:
+            self.room.push(request, self.places[request.id], now, step)
+
+    def leave(self, request: Request, now: float) -> None:
+        """It ended; ``finish_reason`` is set."""
+        lane = self.lane(request)
         if request.status is Status.RUNNING:
             self._stop(request)
         else:
-            self.waiting.remove(request)
-        del self.requests[request.id], self._places[request.id]
+            self.room.remove(request)
+            self.memory.unwant(request)
+            self.paused.pop(request.id, None)
+        self.memory.forget(request)
+        self.room.settle(request)
+        del self.requests[request.id], self.places[request.id]
+        self.full.pop(request.id, None)
+        self._dropped.pop(request.id, None)
         request.status = Status.FINISHED
+        self.version += 1
+        self.admission.ended(request)
+        lane.policy.observe(request, now)
+        for policy in self._moved.pop(request.id, ()):
+            policy.observe(request, now)
 
-    def check_integrity(self) -> None:
-        check(self.config, self.memory, self.running, self.waiting, self.requests)
+    def settle(self) -> None:
+        """The moves of the last plan were carried out; what they read may be free now."""
+        free = self.memory.free
+        self.memory.settle()
+        self.version += self.memory.free != free
+
+    # -- running, pausing, giving up memory ------------------------------------------------------
+
+    def admit(self, request: Request, now: float) -> tuple[tuple[Move, ...], tuple[Move, ...]]:
+        """Let a head of the room run; its memory must be there. Blocks to swap in, and to copy."""
+        memory, lane = self.memory, self.lane(request)
+        self.room.pop(request, now)
+        memory.unwant(request)
+        moves: tuple[Move, ...] = ()
+        copies: tuple[Move, ...] = ()
+        if request.host_blocks:
+            moves = memory.swap_in(request)
+            self.stats.swapped_tokens += len(moves) * self.config.block_size
+        else:
+            # All known tokens at once: nobody is left half prefilled for want of memory.
+            copy = memory.admit(request)
+            copies = () if copy is None else (copy,)
+        again = self._dropped.pop(request.id, 0) - request.computed_tokens
+        self.stats.recomputed_tokens += max(0, again)
+        self.paused.pop(request.id, None)
+        request.status = Status.RUNNING
+        if request.first_scheduled is None:
+            request.first_scheduled = now
+        else:
+            key = lane.policy.key(request)
+            self.places[request.id] = (key, self.places[request.id][1])
+        if request.prefills:
+            self.prefilling[request.id] = request
+        self.running.add(lane.config.name, request, self.places[request.id])
+        self._schedule_rekey(request, lane.policy)
+        return moves, copies
+
+    def pause(self, request: Request, now: float, step: int) -> None:
+        """It gives up its slot and waits with its blocks, which others may take."""
+        self._stop(request)
+        self._back(request, now, step)
+        self.paused[request.id] = request
+
+    def evict(self, request: Request, now: float, step: int) -> tuple[Move, ...]:
+        """Take the memory of a running or paused request; the blocks that go to the host."""
+        running = request.status is Status.RUNNING
+        swap = self.preemption.swaps(request)
+        if running:
+            self._stop(request)
+        else:
+            self.paused.pop(request.id, None)
+        moves: tuple[Move, ...] = ()
+        if swap:
+            moves = self.memory.swap_out(request)
+            self.stats.swapped_tokens += len(moves) * self.config.block_size
+        else:
+            self._dropped[request.id] = request.computed_tokens
+            self.memory.drop(request)
+        request.evictions += 1
+        self.version += 1
+        if running:
+            self._back(request, now, step)
+        return moves
+
+    def _wait(self, request: Request, now: float, step: int) -> None:
+        self.memory.want(request)
+        self.room.push(request, self.places[request.id], now, step)
+
+    def _back(self, request: Request, now: float, step: int) -> None:
+        request.status = Status.WAITING
+        request.preemptions += 1
+        key = self.lane(request).policy.key(request)
+        self.places[request.id] = (key, self.places[request.id][1])
+        self._wait(request, now, step)
 
     def _stop(self, request: Request) -> None:
-        self.running.remove(request, self._places[request.id])
-        self.memory.drop(request)
+        self.running.remove(self.lane(request).config.name, request, self.places[request.id])
+        self.prefilling.pop(request.id, None)
+        self.rekey_at.pop(request.id, None)
+        self.version += 1
+
+    def _schedule_rekey(self, request: Request, policy: Policy) -> None:
+        after = policy.rekey_after(request)
+        if after is None:
+            self.rekey_at.pop(request.id, None)
+        else:
+            self.rekey_at[request.id] = request.output_tokens + after

@@ -4,6 +4,7 @@ import pytest
 
 from engine.core.config import AdmissionConfig
 from engine.core.policies import Fcfs, make
+from engine.core.policies.base import Static
 from engine.core.request import Request, Status
 from engine.core.scheduler import QueueFull, Scheduler, SchedulerConfig
 from ranker.types import FinishReason
@@ -186,17 +187,12 @@ def test_plans_alternate_with_commits():
 
 
 def test_equal_keys_do_not_ping_pong():
-    class Same:
+    class Same(Static):
         name = "same"
-
-        def arrived(self, request):
-            return None
+        preempts = True
 
         def key(self, request):
             return (0.0,)
-
-        def observe(self, request, now):
-            return None
 
     scheduler = build(Same(), num_blocks=8, max_num_seqs=4, admission=EAGER)
     lengths = {str(i): 15 for i in range(12)}
@@ -229,8 +225,8 @@ def test_skip_is_what_single_steps_do():
         return scheduler
 
     skipped, stepped = fresh(), fresh()
-    assert skipped.quiet_steps(9) == 9
-    skipped.skip(9)
+    assert skipped.quiet_steps(9, 0.0) == 9
+    skipped.skip(9, 0.0)
     for _ in range(9):
         stepped.commit(stepped.schedule(0.0), {}, 0.0)
     for one, other in zip(skipped.running, stepped.running, strict=True):
@@ -239,17 +235,17 @@ def test_skip_is_what_single_steps_do():
         assert len(one.block_table) == len(other.block_table)
     skipped.check_integrity()
     with pytest.raises(ValueError, match="quiet_steps"):
-        skipped.skip(1000)
+        skipped.skip(1000, 0.0)
 
 
 def test_nothing_to_skip_while_somebody_could_come_in():
     scheduler = build(max_num_seqs=2)
     scheduler.add(Request("a", 0.0, 5))
-    assert scheduler.quiet_steps(5) == 0, "not prefilled"
+    assert scheduler.quiet_steps(5, 0.0) == 0, "not prefilled"
     scheduler.commit(scheduler.schedule(0.0), {}, 0.0)
-    assert scheduler.quiet_steps(5) == 5
+    assert scheduler.quiet_steps(5, 0.0) == 5
     scheduler.add(Request("b", 0.0, 5))
-    assert scheduler.quiet_steps(5) == 0, "b can be admitted"
+    assert scheduler.quiet_steps(5, 0.0) == 0, "b can be admitted"
 
 
 @pytest.mark.parametrize(

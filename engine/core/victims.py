@@ -1,0 +1,26 @@
+"""Whose slot or memory a request may take."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from engine.core.request import Request
+from engine.core.state import State
+
+
+def for_memory(state: State, needer: Request, spared: Container[str]) -> Iterator[Request]:
+    """Running requests that may lose their blocks to ``needer``, in the order to ask them.
+
+    Lanes of later precedence first, then those of the same that run more requests for their share
+    than the needer's lane, the most first, then those behind it in its own. Within a lane the last
+    in order first. The order of lanes is total, so somebody can always go on. ``spared`` ids are
+    part of the step already.
+    """
+    mine = state.lane(needer).config
+    for lane in state.victim_lanes:
+        after = state.places[needer.id] if lane.name == mine.name else None
+        if after is None and state.rank(lane) <= state.rank(mine):
+            return
+        for _, request in state.running.by_lane[lane.name].backwards(after):
+            if request is not needer and request.id not in spared:
+                yield request
