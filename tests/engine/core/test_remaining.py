@@ -1,6 +1,7 @@
 """One distribution behind quantile, mean, expected shortfall and knots."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -90,7 +91,7 @@ def test_mean_is_the_integral_of_the_survival_function(forecast, generated):
     points = remaining.knots(forecast, generated)
     area = sum(
         (after - before) * (1 - (p + q) / 2)
-        for (before, p), (after, q) in zip(points, points[1:], strict=False)
+        for (before, p), (after, q) in pairwise(points)
     )
     area += (1 - points[-1][1]) * remaining.tail(forecast)
     assert remaining.mean(forecast, generated) == pytest.approx(max(1.0, area), rel=1e-9)
