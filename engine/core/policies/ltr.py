@@ -28,7 +28,7 @@ class LtrConfig:
 
 class Ltr(Static):
     """Lowest score first among all, running or waiting, in every step ("Efficient LLM Scheduling
-    by Learning to Rank", Fu et al. 2024, arXiv 2408.15792, section 4.2; scheduler of vllm-ltr).
+    by Learning to Rank", Fu et al. 2024, arXiv 2408.15792, and the scheduler of vllm-ltr).
 
     The period is counted in output tokens, the authors' in steps: prefill in chunks is free here.
     Requests without a forecast go before those with one, in order of arrival, as in ``ranked``.

@@ -34,7 +34,7 @@ class MlfqConfig:
 
 class Mlfq(Static):
     """FastServe ("Fast Distributed Inference Serving for Large Language Models", Wu et al. 2023,
-    arXiv 2305.05920, section 4).
+    arXiv 2305.05920, and its code).
 
     A request joins the first level whose quantum holds the prefill of its prompt, skipping those
     above, and sinks by one whenever it has used its level's quantum up. First come, first served

@@ -33,7 +33,7 @@ class SrptPredictedConfig:
 class SrptPredicted(Static):
     """Least work to come first, as the forecast expects it *given what has been generated*, with
     the limited preemption of TRAIL ("Don't Stop Me Now: Embedding Based Scheduling for LLMs",
-    Shahout et al. 2025, arXiv 2410.01035, section 3.3).
+    Shahout et al. 2025, arXiv 2410.01035, and its code on SGLang).
 
     TRAIL asks the model's own hidden state again and again; here the forecast made at arrival is
     conditioned on the tokens since. Late in life a request holds much memory and is nearly done,

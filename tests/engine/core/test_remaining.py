@@ -89,10 +89,7 @@ def test_quantile_inverts_the_knots(forecast, generated, p):
 @given(shapes, st.integers(0, 6000))
 def test_mean_is_the_integral_of_the_survival_function(forecast, generated):
     points = remaining.knots(forecast, generated)
-    area = sum(
-        (after - before) * (1 - (p + q) / 2)
-        for (before, p), (after, q) in pairwise(points)
-    )
+    area = sum((after - before) * (1 - (p + q) / 2) for (before, p), (after, q) in pairwise(points))
     area += (1 - points[-1][1]) * remaining.tail(forecast)
     assert remaining.mean(forecast, generated) == pytest.approx(max(1.0, area), rel=1e-9)
 
