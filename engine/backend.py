@@ -11,10 +11,12 @@ import torch
 from engine.core.policies.base import Policy
 from engine.core.scheduler import Scheduler, SchedulerConfig
 from engine.costs import MeasuredStep
+from engine.events import LaneInfo
 from engine.executor import TorchExecutor
 from engine.live import OnOutcome
 from engine.loop import EngineLoop
 from engine.models import Model
+from engine.readings import Reading
 from engine.runner import Runner
 from engine.sampling import SamplingParams
 from engine.stats import HELP, Stats
@@ -57,6 +59,7 @@ class TorchBackend:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._model = model
+        self._lanes = (LaneInfo("default", policy.name == "priority"),)
         #: Tokens, prompt and answer together, that one request may have.
         self.context_length = min(model.context_length, config.capacity)
         runner = Runner(model, model.kv_shape(config.num_blocks, config.block_size))
@@ -81,6 +84,11 @@ class TorchBackend:
     def alive(self) -> bool:
         return self._loop.alive
 
+    @property
+    def lanes(self) -> tuple[LaneInfo, ...]:
+        """The lanes that a request may name, the first being that of those that name none."""
+        return self._lanes
+
     def encode(self, prompt: str) -> list[int]:
         """Tokens of a text. Thread-safe."""
         return self._model.encode(prompt)
@@ -97,9 +105,13 @@ class TorchBackend:
         forecast: Forecast | None,
         tenant: str,
         arrival: float,
+        lane: str = "",
+        priority: int = 0,
     ) -> Stream:
         """As :meth:`EngineLoop.submit`."""
-        return await self._loop.submit(request_id, prompt_ids, sampling, forecast, tenant, arrival)
+        return await self._loop.submit(
+            request_id, prompt_ids, sampling, forecast, tenant, arrival, lane, priority
+        )
 
     def abort(self, request_id: str) -> None:
         """End a request early; unknown and finished ids are ignored."""
@@ -111,12 +123,12 @@ class TorchBackend:
 
     @property
     def stats_help(self) -> Mapping[str, str]:
-        """What each of :meth:`stats` means."""
+        """What each metric of :meth:`stats` means."""
         return HELP
 
-    def stats(self) -> Mapping[str, float]:
+    def stats(self) -> list[Reading]:
         """Gauges and counters by Prometheus name."""
-        return self._loop.stats().metrics()
+        return self._loop.stats().readings()
 
     def snapshot(self) -> Stats:
         """The same as a record."""

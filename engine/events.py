@@ -8,7 +8,13 @@ from ranker.types import FinishReason
 
 
 class Overloaded(Exception):
-    """As many requests wait as may wait; try again later."""
+    """As many requests wait as may wait; try again in ``retry_after`` seconds, if that is known."""
+
+    def __init__(
+        self, message: str = "the queue is full", retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class Dead(Exception):
@@ -17,6 +23,14 @@ class Dead(Exception):
 
 class InUse(ValueError):
     """The id belongs to a request that has not ended, or that the engine has yet to forget."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneInfo:
+    """A lane that requests may name. ``priorities``: whether it orders by their priority."""
+
+    name: str
+    priorities: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +45,8 @@ class Tokens:
 class Ended:
     """The last event. ``queue_seconds``: from arrival to the first time it was scheduled.
 
-    ``output_tokens`` counts the end-of-sequence token where one ended the answer.
+    ``output_tokens`` counts the end-of-sequence token where one ended the answer, ``cached_tokens``
+    those of the prompt that another request had computed, ``preemptions`` the slots it lost.
     """
 
     reason: FinishReason
@@ -40,6 +55,8 @@ class Ended:
     scored: bool
     queue_seconds: float
     preemptions: int
+    cached_tokens: int = 0
+    lane: str = ""
 
 
 Event = Tokens | Ended

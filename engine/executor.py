@@ -14,6 +14,7 @@ from engine.runner import Runner
 from engine.sampler import sample
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
+from engine.taint import Tainted
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +38,10 @@ class Executor(Protocol):
         ...
 
     def run(self, plan: Plan) -> Mapping[str, int]:
-        """Run a plan; the token of each request that sampled one.
+        """Move the blocks that a plan moves and run it; the token of each request that sampled one.
 
         A request that should have sampled and is absent failed alone, and must end. Raises when
-        the step failed: then no request of it got a token.
+        the step failed: then no request of it got a token, and what it was to swap out is lost.
         """
         ...
 
@@ -52,6 +53,7 @@ class TorchExecutor:
         self._runner = runner
         self._sequences: dict[str, Sequence] = {}
         self._tokens: dict[str, list[int]] = {}
+        self._tainted = Tainted(runner.shape.block_size)
 
     def add(self, request_id: str, prompt_ids: Seq[int], sampling: SamplingParams) -> None:
         if request_id in self._sequences:
@@ -74,7 +76,10 @@ class TorchExecutor:
 
     @torch.inference_mode()
     def run(self, plan: Plan) -> Mapping[str, int]:
+        self._runner.move(plan)
+        lost = self._tainted.lost(plan)
         if not plan.steps:
+            self._runner.wait()
             return {}
         requests, logits = self._runner.run(plan, self._tokens)
         if not requests:
@@ -84,10 +89,13 @@ class TorchExecutor:
         for sequence, token in zip(sequences, sample(logits, sequences), strict=True):
             if token is None:
                 log.error("request %s ends: the model's logits are not finite", sequence.id)
+            elif sequence.id in lost:
+                log.error("request %s ends: what it shared with another was lost", sequence.id)
             else:
                 sequence.append(token)
                 tokens[sequence.id] = token
         if len(tokens) < len(requests):
-            lost = [step for step in plan.steps if step.samples and step.request_id not in tokens]
-            self._runner.wipe(block for step in lost for block in step.block_table)
+            ends = [step for step in plan.steps if step.samples and step.request_id not in tokens]
+            blocks = self._runner.wipe(block for step in ends for block in step.block_table)
+            self._tainted.add(blocks)
         return tokens

@@ -42,6 +42,8 @@ class Live:
             scored=request.forecast is not None,
             queue_seconds=max(0.0, scheduled - request.arrival),
             preemptions=request.preemptions,
+            cached_tokens=request.cached_tokens,
+            lane=request.lane,
         )
 
     def outcome(self, served_model: str, reason: FinishReason, now: float) -> Outcome:
@@ -57,4 +59,5 @@ class Live:
             prompt_tokens=request.prompt_tokens,
             forecast=request.forecast,
             tenant=request.tenant,
+            lane=request.lane,
         )

@@ -84,6 +84,8 @@ class EngineLoop:
         forecast: Forecast | None = None,
         tenant: str = "",
         arrival: float | None = None,
+        lane: str = "",
+        priority: int = 0,
     ) -> Stream:
         """Queue a request; its events, of which the last is an ``Ended``.
 
@@ -99,7 +101,10 @@ class EngineLoop:
                 f"prompt has {len(prompt_ids)} tokens; the model takes {self._stop.window} in "
                 "prompt and answer together"
             )
-        request = Request(request_id, arrival, len(prompt_ids), forecast, tenant=tenant)
+        request = Request(
+            request_id, arrival, len(prompt_ids), forecast,
+            tenant=tenant, lane=lane, priority=priority,
+        )  # fmt: skip
         with self._changed:
             if self._dead or self._closing or not self._accepting:
                 raise Dead("the engine takes no more requests")

@@ -76,7 +76,29 @@ class KVPool:
             for x in (keys, values)
         )
 
+    def broken(self, blocks: torch.Tensor) -> torch.Tensor:
+        """Those of ``blocks`` that hold a number which is not finite."""
+        broken = torch.zeros(len(blocks), dtype=torch.bool, device=blocks.device)
+        for pool in (*self.keys, *self.values):
+            broken |= ~pool.index_select(0, blocks).flatten(1).isfinite().all(1)
+        return blocks[broken]
+
     def wipe(self, blocks: torch.Tensor) -> None:
         """Zero ``blocks``. A NaN left behind would reach the next owner through masked slots."""
         for pool in (*self.keys, *self.values):
             pool[blocks] = 0
+
+    def copy(self, sources: torch.Tensor, targets: torch.Tensor) -> None:
+        """Make ``targets`` hold what ``sources`` hold, block by block."""
+        for pool in (*self.keys, *self.values):
+            pool.index_copy_(0, targets, pool.index_select(0, sources))
+
+    def lift(self, blocks: torch.Tensor) -> torch.Tensor:
+        """A copy of ``blocks``, ``[blocks, 2 · layers, elements]``: all layers of one together."""
+        parts = [pool.index_select(0, blocks).flatten(1) for pool in (*self.keys, *self.values)]
+        return torch.stack(parts, 1)
+
+    def lay(self, blocks: torch.Tensor, content: torch.Tensor) -> None:
+        """Put back into ``blocks`` what :meth:`lift` gave."""
+        for part, pool in enumerate((*self.keys, *self.values)):
+            pool.index_copy_(0, blocks, content[:, part].view(-1, *pool.shape[1:]))

@@ -1,18 +1,24 @@
-"""Time steps of an executor, so that a cost model can be fitted to this machine."""
+"""Time steps and swaps of an executor, so that a cost model can be fitted to this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
 from typing import Protocol
 
 from engine.core.config import SchedulerConfig
-from engine.core.plan import Plan
+from engine.core.plan import Move, Plan
 from engine.core.policies import Fcfs
 from engine.core.request import Request
 from engine.core.scheduler import Scheduler
 from engine.costs import Fit, MeasuredStep, fit
 from engine.sampling import SamplingParams
 from ranker.types import FinishReason
+
+
+#: Blocks swapped at once when their way is timed, and how often.
+_SWAPPED, _SWAPS = 16, 5
 
 
 class Executor(Protocol):
@@ -38,8 +44,9 @@ def profile(
 
     Batches of 1, a quarter, half and all of the slots, with prompts of each given number of
     tokens (``token``, repeated), each of ``decodes`` decode steps; the first run, which warms up,
-    is not counted. ``clock`` gives seconds. Leaves nothing behind in the executor, and must not
-    run beside other work. Raises ``ValueError`` when no prompt fits the KV pool.
+    is not counted. Where the configuration has host blocks, blocks are swapped out and in, too.
+    ``clock`` gives seconds. Leaves nothing behind in the executor, and must not run beside other
+    work. Raises ``ValueError`` when no prompt fits the KV pool.
     """
     slots = config.max_num_seqs
     batches = sorted({max(1, slots * part // 4) for part in (1, 2, 4)} | {1})
@@ -51,7 +58,25 @@ def profile(
     for size in fitting:
         for batch in batches:
             measured += _run(executor, config, clock, batch, size, decodes, token)
-    return fit(measured)
+    found = fit(measured)
+    if config.host_blocks:
+        swap = _swap(executor, config, clock)
+        found = replace(found, cost=replace(found.cost, swap=swap))
+    return found
+
+
+def _swap(executor: Executor, config: SchedulerConfig, clock: Callable[[], float]) -> float:
+    """Seconds that one token's keys and values take, one way."""
+    blocks = range(min(_SWAPPED, config.host_blocks, config.num_blocks))
+    moves = tuple(Move(block, block) for block in blocks)
+    seconds: list[float] = []
+    for number in range(1 + _SWAPS):
+        start = clock()
+        executor.run(Plan(2 * number, (), swap_out=moves))
+        executor.run(Plan(2 * number + 1, (), swap_in=moves))
+        seconds.append(clock() - start)
+    # The first touches memory that was only promised until then.
+    return median(seconds[1:]) / (2 * len(moves) * config.block_size)
 
 
 def _run(

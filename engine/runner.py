@@ -9,17 +9,38 @@ import torch
 from engine import batch
 from engine.attention import StepContext
 from engine.core.plan import Plan
+from engine.host import HostPool
 from engine.models import Model
 from engine.paged import KVPool, KVShape
 
 
 class Runner:
-    """A model and the cache its blocks live in."""
+    """A model and the cache its blocks live in; ``host_blocks`` is how many can be swapped out."""
 
-    def __init__(self, model: Model, shape: KVShape) -> None:
+    def __init__(self, model: Model, shape: KVShape, host_blocks: int = 0) -> None:
         self.model = model
         self.shape = shape
         self._pool = KVPool(shape, model.dtype, model.device)
+        self._host = HostPool(self._pool, host_blocks)
+
+    @torch.inference_mode()
+    def move(self, plan: Plan) -> None:
+        """Copy the blocks that ``plan`` moves, in its order: out, in, then on the device.
+
+        On a GPU the copies are queued ahead of the step's own work; :meth:`wait` waits for them.
+        """
+        if plan.swap_out:
+            self._host.take_in(plan.swap_out)
+        if plan.swap_in:
+            self._host.give_back(plan.swap_in)
+        if plan.copies:
+            sources, targets = zip(*plan.copies, strict=True)
+            self._pool.copy(self._tensor(sources), self._tensor(targets))
+
+    def wait(self) -> None:
+        """Until all copies and steps that were begun are over."""
+        if self.model.device.type == "cuda":
+            torch.cuda.synchronize(self.model.device)
 
     @torch.inference_mode()
     def run(
@@ -38,6 +59,15 @@ class Runner:
         return work.sampled, logits[: len(work.sampled)]
 
     @torch.inference_mode()
-    def wipe(self, blocks: Iterable[int]) -> None:
-        """Zero the blocks of a request whose numbers went wrong, before somebody else has them."""
-        self._pool.wipe(torch.tensor(sorted(set(blocks)), device=self.model.device))
+    def wipe(self, blocks: Iterable[int]) -> list[int]:
+        """Zero those of ``blocks`` that hold numbers which are not finite; which ones those were.
+
+        The others may be shared with requests that are well.
+        """
+        broken = self._pool.broken(self._tensor(sorted(set(blocks))))
+        self._pool.wipe(broken)
+        found: list[int] = broken.tolist()
+        return found
+
+    def _tensor(self, blocks: Sequence[int]) -> torch.Tensor:
+        return torch.tensor(blocks, dtype=torch.int64, device=self.model.device)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from engine.core.plan import Plan
 from engine.core.scheduler import Scheduler
 from engine.costs import MeasuredStep
+from engine.readings import Reading
 
 #: Steps kept for fitting a cost model.
 _KEPT_STEPS = 4096
@@ -32,9 +33,12 @@ class Stats:
     prompt_tokens: int
     output_tokens: int
 
-    def metrics(self) -> dict[str, float]:
+    def readings(self) -> list[Reading]:
         """By Prometheus name; see :data:`HELP`."""
-        return {name: float(getattr(self, attribute)) for name, (attribute, _) in _METRICS.items()}
+        return [
+            Reading(name, float(getattr(self, attribute)))
+            for name, (attribute, _) in _METRICS.items()
+        ]
 
 
 _P = "shortfirst_engine_"
@@ -58,7 +62,7 @@ _METRICS: dict[str, tuple[str, str]] = {
     f"{_P}tokens_sampled_total": ("output_tokens", "Tokens that were sampled."),
 }
 
-#: What each metric of :meth:`Stats.metrics` means.
+#: What each metric of :meth:`Stats.readings` means.
 HELP: dict[str, str] = {name: help for name, (_, help) in _METRICS.items()}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from engine.events import Event
+from engine.events import Event, LaneInfo
+from engine.readings import Reading
 from engine.sampling import SamplingParams
 from ranker.types import Forecast
 
@@ -26,6 +27,11 @@ class Backend(Protocol):
     @property
     def alive(self) -> bool: ...
 
+    @property
+    def lanes(self) -> Sequence[LaneInfo]:
+        """The lanes that a request may name; the first is that of requests that name none."""
+        ...
+
     def encode(self, prompt: str) -> list[int]:
         """Tokens of a text. Called from a thread."""
         ...
@@ -44,6 +50,8 @@ class Backend(Protocol):
         forecast: Forecast | None,
         tenant: str,
         arrival: float,
+        lane: str = "",
+        priority: int = 0,
     ) -> AsyncIterator[Event]:
         """Queue a request; its events end with exactly one ``Ended``.
 
@@ -58,11 +66,11 @@ class Backend(Protocol):
 
     @property
     def stats_help(self) -> Mapping[str, str]:
-        """What each of ``stats`` means."""
+        """What each metric of ``stats`` means."""
         ...
 
-    def stats(self) -> Mapping[str, float]:
-        """Gauges and counters by Prometheus name; names that end in ``_total`` are counters."""
+    def stats(self) -> Iterable[Reading]:
+        """Gauges and counters; names that end in ``_total`` are counters."""
         ...
 
     def close(self) -> None:

@@ -73,6 +73,8 @@ def job_from(request: generate_pb2.GenerateRequest, limits: Limits) -> Job:
         sampling=make_sampling(given, "sampling."),
         request_id=request.request_id,
         tenant=request.tenant,
+        lane=request.lane,
+        priority=request.priority,
     )
 
 
@@ -95,5 +97,7 @@ def _response(request_id: str, event: Event) -> generate_pb2.GenerateResponse:
         scored=event.scored,
         queue_seconds=event.queue_seconds,
         preemptions=event.preemptions,
+        cached_tokens=event.cached_tokens,
+        lane=event.lane,
     )
     return generate_pb2.GenerateResponse(request_id=request_id, finish=finish)

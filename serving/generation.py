@@ -14,10 +14,14 @@ from engine.events import Dead, Ended, Event, InUse, Overloaded
 from engine.sampling import SamplingParams
 from ranker.types import Forecast
 from serving.backend import Backend
+from serving.checks import check_job
 from serving.errors import Kind, RequestError, invalid
 from serving.job import Job
 from serving.limits import Limits
 from serving.metrics import EngineMetrics
+
+#: When to try again, while nobody has left the full queue to measure it by.
+_RETRY_S = 1.0
 
 
 class Forecaster(Protocol):
@@ -124,7 +128,11 @@ class Generator:
             raise
 
     async def _start(self, job: Job, arrival: float) -> Generation:
-        job = self._checked(job)
+        self.check_model(job.model)
+        check_job(job, self._limits, self._backend.lanes)
+        if job.request_id in self._running:
+            raise _in_use()
+        job = job if job.request_id else replace(job, request_id=uuid.uuid4().hex)
         self._running.add(job.request_id)
         try:
             # Both at once: the forecast's deadline runs while the tokenizer works.
@@ -132,13 +140,11 @@ class Generator:
             job = replace(job, sampling=self._fit(job, len(ids)))
             try:
                 events = await self._backend.submit(
-                    job.request_id, ids, job.sampling, forecast, job.tenant, arrival
-                )
-            except Overloaded:
-                raise RequestError(
-                    Kind.BUSY, "the queue is full; try again later", retry_after_s=1.0,
-                    code="queue_full",
-                ) from None  # fmt: skip
+                    job.request_id, ids, job.sampling, forecast, job.tenant, arrival,
+                    job.lane, job.priority,
+                )  # fmt: skip
+            except Overloaded as error:
+                raise _busy(error) from None
             except Dead:
                 raise RequestError(Kind.UNAVAILABLE, "the engine has stopped") from None
             except InUse:
@@ -156,22 +162,6 @@ class Generator:
             self._abort(job.request_id)
 
         return Generation(job, len(ids), events, leave, self._counter(job.request_id, arrival))
-
-    def _checked(self, job: Job) -> Job:
-        self.check_model(job.model)
-        for name in ("request_id", "tenant"):
-            if len(getattr(job, name)) > self._limits.max_name_chars:
-                raise invalid(name, f"at most {self._limits.max_name_chars} characters")
-        if job.prompt is None and not job.turns:
-            raise invalid("messages", "must hold at least one message")
-        texts = [job.prompt] if job.prompt is not None else [turn.content for turn in job.turns]
-        if not any(texts):
-            raise invalid(job.input_field, "must not be empty")
-        if sum(map(len, texts)) > self._limits.max_prompt_chars:
-            raise invalid(job.input_field, f"at most {self._limits.max_prompt_chars} characters")
-        if job.request_id in self._running:
-            raise _in_use()
-        return job if job.request_id else replace(job, request_id=uuid.uuid4().hex)
 
     async def _tokens(self, job: Job) -> list[int]:
         loop = asyncio.get_running_loop()
@@ -240,6 +230,13 @@ class Generator:
 
     def close(self) -> None:
         self._threads.shutdown(wait=False)
+
+
+def _busy(error: Overloaded) -> RequestError:
+    wait = _RETRY_S if error.retry_after is None else error.retry_after
+    return RequestError(
+        Kind.BUSY, f"{error}; try again later", retry_after_s=wait, code="queue_full"
+    )
 
 
 def _in_use() -> RequestError:

@@ -19,7 +19,8 @@ class ChatTurn:
 class Job:
     """What to generate: a text to continue (``prompt``) or, when that is ``None``, a conversation.
 
-    An empty ``model`` means the one that is served, an empty ``request_id`` a new one.
+    An empty ``model`` means the one that is served, an empty ``request_id`` a new one, an empty
+    ``lane`` the first. Within a lane that orders by priority, the lower ``priority`` goes first.
     """
 
     model: str
@@ -28,6 +29,8 @@ class Job:
     sampling: SamplingParams
     request_id: str = ""
     tenant: str = ""
+    lane: str = ""
+    priority: int = 0
 
     @property
     def input_field(self) -> str:

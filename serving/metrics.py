@@ -5,12 +5,14 @@ Each class registers with the registry it is given, so that tests and processes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from engine.readings import Reading
 
 _SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
@@ -133,22 +135,24 @@ class EngineMetrics:
 class Snapshot(Collector):
     """Gauges and counters that are read when somebody scrapes.
 
-    ``read`` gives values by metric name; names that end in ``_total`` are counters. ``help`` names
-    every metric that may come.
+    Names that end in ``_total`` are counters. ``help`` names every metric that may come.
     """
 
-    def __init__(self, read: Callable[[], Mapping[str, float]], help: Mapping[str, str]) -> None:
+    def __init__(self, read: Callable[[], Iterable[Reading]], help: Mapping[str, str]) -> None:
         self._read = read
         self._help = dict(help)
 
     def describe(self) -> Iterable[Any]:
-        return [self._family(name, 0.0) for name in self._help]
+        return [self._family(name, ()) for name in self._help]
 
     def collect(self) -> Iterable[Any]:
-        for name, value in self._read().items():
-            yield self._family(name, value)
+        families: dict[str, Any] = {}
+        for name, value, labels in self._read():
+            if name not in families:
+                families[name] = self._family(name, [label for label, _ in labels])
+            families[name].add_metric([text for _, text in labels], value)
+        return families.values()
 
-    def _family(self, name: str, value: float) -> Any:
-        if name.endswith("_total"):
-            return CounterMetricFamily(name, self._help[name], value=value)
-        return GaugeMetricFamily(name, self._help[name], value=value)
+    def _family(self, name: str, labels: Sequence[str]) -> Any:
+        kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+        return kind(name, self._help[name], labels=labels)

@@ -96,11 +96,12 @@ def _reason(ended: Ended) -> str:
     return "length" if ended.reason is FinishReason.LENGTH else "stop"
 
 
-def _usage(ended: Ended) -> dict[str, int]:
+def _usage(ended: Ended) -> dict[str, Any]:
     return {
         "prompt_tokens": ended.prompt_tokens,
         "completion_tokens": ended.output_tokens,
         "total_tokens": ended.prompt_tokens + ended.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": ended.cached_tokens},
     }
 
 
@@ -111,5 +112,6 @@ def _extra(ended: Ended) -> dict[str, Any]:
             "scored": ended.scored,
             "queue_seconds": round(ended.queue_seconds, 6),
             "preemptions": ended.preemptions,
+            "lane": ended.lane,
         }
     }

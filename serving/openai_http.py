@@ -29,6 +29,9 @@ from serving.sse import DONE, Disconnected, Receive, Send, event, send_events, u
 
 log = logging.getLogger(__name__)
 
+#: Names the lane of a request whose body does not.
+LANE_HEADER = "x-shortfirst-lane"
+
 Parse = Callable[[Mapping[str, Any], Limits], openai_schema.Call]
 
 
@@ -94,6 +97,8 @@ class OpenAI:
             limit = self._limits.max_message_bytes
             body = await jsonbody.read(request.stream(), announced, limit)
             call = parse(jsonbody.parse(body), self._limits)
+            # For gateways, and clients that cannot add a field.
+            call = call.in_lane(request.headers.get(LANE_HEADER, ""))
             await unless_disconnected(self._answer(call, kind, request, send), request.receive)
 
     async def _answer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.sampling import SamplingParams
@@ -17,7 +17,7 @@ from serving.sampling import FIELDS, make_sampling
 _COMPLETION_TOKENS = 16
 _ROLES = ("system", "developer", "user", "assistant")
 
-_COMMON = ("model", "stream", "stream_options", "user", *FIELDS)
+_COMMON = ("model", "stream", "stream_options", "user", "lane", "priority", *FIELDS)
 _COMPLETION = (*_COMMON, "prompt")
 _CHAT = (*_COMMON, "messages", "max_completion_tokens")
 
@@ -49,6 +49,10 @@ class Call:
     job: Job
     stream: bool
     include_usage: bool
+
+    def in_lane(self, name: str) -> Call:
+        """This call in lane ``name``, unless its body names one."""
+        return self if self.job.lane else replace(self, job=replace(self.job, lane=name))
 
 
 def completion(body: Mapping[str, Any], limits: Limits) -> Call:
@@ -101,12 +105,15 @@ def _call(
     user = fields.text("user") or ""
     if len(user) > limits.max_name_chars:
         raise invalid("user", f"at most {limits.max_name_chars} characters")
+    priority = fields.integer("priority")
     job = Job(
         model=fields.text("model") or "",
         prompt=prompt,
         turns=turns,
         sampling=_sampling(fields, max_tokens),
         tenant=user,
+        lane=fields.text("lane") or "",
+        priority=0 if priority is None else priority,
     )
     return Call(job, stream, include_usage)
 

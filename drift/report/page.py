@@ -35,6 +35,12 @@ def render(data: ReportData) -> str:
         )
         if part
     )
+    return document(data.title, data.subtitle, data.created, body, figures)
+
+
+def document(title: str, subtitle: str, created: str, body: str, figures: Figures) -> str:
+    """A page of ``body``, which is HTML, in the style of the report, with the library that draws
+    ``figures``. The other texts are escaped. Nothing is loaded from elsewhere. Pure."""
     assets = files("drift.report") / "assets"
     css = (assets / "page.css").read_text(encoding="utf-8")
     script = (assets / "page.js").read_text(encoding="utf-8")
@@ -45,18 +51,18 @@ def render(data: ReportData) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(data.title)}</title>
+<title>{escape(title)}</title>
 <style>{css}</style>
 </head>
 <body>
 <header>
-<div><h1>{escape(data.title)}</h1><p class="subtitle">{escape(data.subtitle)}</p></div>
+<div><h1>{escape(title)}</h1><p class="subtitle">{escape(subtitle)}</p></div>
 <button id="theme" type="button" hidden>Theme</button>
 </header>
 <main>
 {body}
 </main>
-<footer>Written by shortfirst, {escape(data.created)}. No prompt text; nothing is loaded.</footer>
+<footer>Written by shortfirst, {escape(created)}. No prompt text; nothing is loaded.</footer>
 <noscript><p class="notice">The figures need JavaScript; tables and texts don't.</p></noscript>
 <script type="application/json" id="figures">{_json(figures.specs)}</script>
 {_plotly() if figures.specs else ""}

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from engine.core.config import SchedulerConfig
@@ -27,7 +29,8 @@ class Machine:
     def run(self, plan):
         assert {step.request_id for step in plan.steps} <= set(self.held)
         self.plans += 1
-        self.now += self.cost.step(plan.decode_tokens, plan.prefill_tokens)
+        swapped = plan.swapped_blocks * CONFIG.block_size
+        self.now += self.cost.step(plan.decode_tokens, plan.prefill_tokens, 0, swapped)
         self.now += self.warm_up if self.plans == 1 else 0.0
         return {}
 
@@ -41,6 +44,15 @@ def test_finds_the_cost_of_the_machine_and_leaves_it_clean():
     assert found.cost.prefill == pytest.approx(cost.prefill)
     assert found.r_squared == pytest.approx(1.0)
     assert machine.held == {}
+
+
+def test_finds_the_cost_of_a_swap_where_there_is_room_for_one():
+    cost = CostModel(base=0.031, decode=0.0021, prefill=0.0009, swap=3e-6)
+    machine = Machine(cost)
+    found = profile(machine, replace(CONFIG, host_blocks=7), lambda: machine.now)
+    assert found.cost.swap == pytest.approx(cost.swap)
+    assert found.cost.base == pytest.approx(cost.base)
+    assert profile(machine, CONFIG, lambda: machine.now).cost.swap == 0.0
 
 
 def test_a_failing_executor_is_left_clean_too():

@@ -11,7 +11,8 @@ import grpc
 import httpx
 from prometheus_client import CollectorRegistry
 
-from engine.events import Dead, Ended, InUse, Overloaded, Tokens
+from engine.events import Dead, Ended, InUse, LaneInfo, Overloaded, Tokens
+from engine.readings import Reading
 from engine.sampling import SamplingParams
 from ranker.types import FinishReason, Forecast, Outcome
 from serving.drain import Gate
@@ -41,8 +42,14 @@ class WordBackend:
     running: dict[str, asyncio.Event] = field(default_factory=dict)
     aborted: list[str] = field(default_factory=list)
     leaving: set[str] = field(default_factory=set)  #: ids that it has yet to forget
+    lanes: tuple[LaneInfo, ...] = (LaneInfo("chat"), LaneInfo("batch", priorities=True))
+    retry_after: float | None = None  #: what it says of a full queue
+    placed: dict[str, tuple[str, int]] = field(default_factory=dict)  #: lane and priority
     stats_help: Mapping[str, str] = field(
-        default_factory=lambda: {"shortfirst_engine_num_requests_running": "Requests that run."}
+        default_factory=lambda: {
+            "shortfirst_engine_num_requests_running": "Requests that run.",
+            "shortfirst_engine_lane_requests_total": "Requests that ended.",
+        }
     )
 
     def encode(self, prompt: str) -> list[int]:
@@ -61,14 +68,17 @@ class WordBackend:
         forecast: Forecast | None,
         tenant: str,
         arrival: float,
+        lane: str = "",
+        priority: int = 0,
     ) -> AsyncIterator[Tokens | Ended]:
         if not self.alive:
             raise Dead
         if len(self.running) >= self.max_running:
-            raise Overloaded
+            raise Overloaded(f"lane {lane} is full", self.retry_after)
         if request_id in self.leaving:
             raise InUse
         self.submitted[request_id] = (sampling, forecast, tenant)
+        self.placed[request_id] = (lane, priority)
         self.running[request_id] = asyncio.Event()
         return self._events(request_id, len(prompt_ids), sampling, forecast)
 
@@ -96,15 +106,18 @@ class WordBackend:
             yield Tokens(f"w{i} ", (i,))
         self.running.pop(request_id, None)
         self.on_outcome(Outcome(request_id, self.model, made, reason, 1.0, 2.0, prompt, forecast))
-        yield Ended(reason, prompt, made, forecast is not None, 0.25, 0)
+        lane = self.placed[request_id][0] or self.lanes[0].name
+        yield Ended(reason, prompt, made, forecast is not None, 0.25, 0, prompt - 1, lane)
 
     def abort(self, request_id: str) -> None:
         if (gone := self.running.pop(request_id, None)) is not None:
             self.aborted.append(request_id)
             gone.set()
 
-    def stats(self) -> Mapping[str, float]:
-        return {"shortfirst_engine_num_requests_running": len(self.running)}
+    def stats(self) -> list[Reading]:
+        total = Reading("shortfirst_engine_num_requests_running", len(self.running))
+        name = "shortfirst_engine_lane_requests_total"
+        return [total, *(Reading(name, 1.0, (("lane", lane.name),)) for lane in self.lanes)]
 
     def close(self) -> None:
         for request_id in list(self.running):

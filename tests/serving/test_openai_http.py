@@ -47,8 +47,13 @@ async def test_a_completion_in_one_piece(front: Front) -> None:
     (choice,) = answer["choices"]
     assert choice["text"] == "w0 w1 w2 "
     assert choice["finish_reason"] == "stop"
-    assert answer["usage"] == {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
-    assert answer["shortfirst"] == {"scored": False, "queue_seconds": 0.25, "preemptions": 0}
+    details = {"cached_tokens": 1}
+    assert answer["usage"] == {
+        "prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5,
+        "prompt_tokens_details": details,
+    }  # fmt: skip
+    scheduled = {"scored": False, "queue_seconds": 0.25, "preemptions": 0, "lane": "chat"}
+    assert answer["shortfirst"] == scheduled
 
 
 async def test_a_chat_in_one_piece(front: Front) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from engine.core.costs import CostModel
 from engine.core.policies.base import Key, Static
+from engine.core.policies.size import Size
 from engine.core.request import Request
 
 
 class Sjf(Static):
-    """Order of true work, which minimises mean waiting on one server (Smith 1956).
+    """Order of true work, which minimises mean waiting on one server without preemption (Smith
+    1956).
 
     With a cost model a request's size is its share of the engine's work, prompt included;
     without one its output tokens.
@@ -17,17 +19,18 @@ class Sjf(Static):
     name = "sjf"
 
     def __init__(self, cost: CostModel | None = None, batch: int = 1) -> None:
-        self._cost = cost
-        self._batch = batch
+        self._size = Size(cost, batch)
 
     def key(self, request: Request) -> Key:
         """Raises ``ValueError`` when the true length is not known."""
-        if request.true_tokens is None:
-            raise ValueError(
-                f"request {request.id!r} has no true_tokens: policy sjf orders by true lengths, "
-                "which only simulations know; serve with boost or ranked"
-            )
-        size = float(request.true_tokens)
-        if self._cost is not None:
-            size = self._cost.work(request.prompt_tokens, request.true_tokens, self._batch)
-        return (size, request.arrival)
+        return (self._size.whole(request, true_tokens(request, self.name)), request.arrival)
+
+
+def true_tokens(request: Request, policy: str) -> int:
+    """The true length. Raises ``ValueError`` when it is not known."""
+    if request.true_tokens is None:
+        raise ValueError(
+            f"request {request.id!r} has no true_tokens: policy {policy} orders by true lengths, "
+            "which only simulations know; serve with boost or ranked"
+        )
+    return request.true_tokens

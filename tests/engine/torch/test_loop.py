@@ -214,7 +214,7 @@ async def test_stats_have_help_for_every_metric(engine):
 
     await collect(await engine.submit("a", [1], SamplingParams(), FORECAST))
     await collect(await engine.submit("b", [1], SamplingParams()))
-    metrics = engine.stats().metrics()
+    metrics = {reading.name: reading.value for reading in engine.stats().readings()}
     assert metrics.keys() == HELP.keys()
     assert metrics["shortfirst_engine_requests_scored_total"] == 1
     assert metrics["shortfirst_engine_requests_unscored_total"] == 1

@@ -21,20 +21,24 @@ FINISH_REASON_ABORT: FinishReason
 FINISH_REASON_ERROR: FinishReason
 
 class GenerateRequest(_message.Message):
-    __slots__ = ("model", "prompt", "chat", "sampling", "request_id", "tenant")
+    __slots__ = ("model", "prompt", "chat", "sampling", "request_id", "tenant", "lane", "priority")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     CHAT_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
     model: str
     prompt: str
     chat: ChatInput
     sampling: SamplingParams
     request_id: str
     tenant: str
-    def __init__(self, model: _Optional[str] = ..., prompt: _Optional[str] = ..., chat: _Optional[_Union[ChatInput, _Mapping]] = ..., sampling: _Optional[_Union[SamplingParams, _Mapping]] = ..., request_id: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
+    lane: str
+    priority: int
+    def __init__(self, model: _Optional[str] = ..., prompt: _Optional[str] = ..., chat: _Optional[_Union[ChatInput, _Mapping]] = ..., sampling: _Optional[_Union[SamplingParams, _Mapping]] = ..., request_id: _Optional[str] = ..., tenant: _Optional[str] = ..., lane: _Optional[str] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class ChatInput(_message.Message):
     __slots__ = ("messages",)
@@ -87,17 +91,21 @@ class Chunk(_message.Message):
     def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Finish(_message.Message):
-    __slots__ = ("reason", "prompt_tokens", "output_tokens", "scored", "queue_seconds", "preemptions")
+    __slots__ = ("reason", "prompt_tokens", "output_tokens", "scored", "queue_seconds", "preemptions", "cached_tokens", "lane")
     REASON_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     SCORED_FIELD_NUMBER: _ClassVar[int]
     QUEUE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
+    CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
     reason: FinishReason
     prompt_tokens: int
     output_tokens: int
     scored: bool
     queue_seconds: float
     preemptions: int
-    def __init__(self, reason: _Optional[_Union[FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., scored: _Optional[bool] = ..., queue_seconds: _Optional[float] = ..., preemptions: _Optional[int] = ...) -> None: ...
+    cached_tokens: int
+    lane: str
+    def __init__(self, reason: _Optional[_Union[FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., scored: _Optional[bool] = ..., queue_seconds: _Optional[float] = ..., preemptions: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., lane: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,1 @@
+"""Studies of the scheduler: frozen configuration in, frozen results out, nothing printed."""
