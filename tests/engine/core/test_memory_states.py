@@ -21,9 +21,11 @@ GARBAGE = "written by a step that failed"
 TEXTS = ((0,) * 16, (0, 1) * 8)  # prompts begin with a piece of one of these
 ACTIONS = st.lists(
     st.sampled_from(
-        ["submit"] * 4 + ["come"] * 8 + ["drop", "swap", "swap", "pause", "abort", "drop_waiting"]
+        ["submit", "submit", "twin", "twin", "drop", "swap", "swap", "pause", "abort"]
+        + ["drop_waiting"]
+        + ["come"] * 8
     ),
-    min_size=1,
+    min_size=4,
     max_size=16,
 )
 
@@ -54,10 +56,10 @@ class Moves:
 
 class Lives(RuleBasedStateMachine):
     @initialize(
-        blocks=st.integers(2, 14),
+        blocks=st.integers(2, 24),
         block_size=st.integers(1, 4),
         host_blocks=st.sampled_from([0, 4, 8, 16]),
-        prefix_cache=st.sampled_from([True, True, True, False]),
+        prefix_cache=st.sampled_from([True] * 5 + [False]),
     )
     def build(self, blocks, block_size, host_blocks, prefix_cache):
         self.config = SchedulerConfig(
@@ -93,19 +95,30 @@ class Lives(RuleBasedStateMachine):
     # -- decisions -------------------------------------------------------------------------------
 
     def submit(self, data):
-        size, capacity = self.config.block_size, self.config.capacity
         text = data.draw(st.sampled_from(TEXTS), label="text")
-        own = data.draw(st.lists(st.integers(0, 1), max_size=3), label="own")
-        piece = text[: data.draw(st.integers(1, 16), label="piece")]
-        prompt = min(len(piece) + len(own), capacity - 1) or 1
+        own = data.draw(st.sampled_from([(), (), (0,), (1, 1)]), label="own")
+        # Often a multiple of every block size: hits are full then.
+        piece = text[: data.draw(st.sampled_from([12, 12, 12, 8, 1, 5, 16]), label="piece")]
+        self.enter(data, (*piece, *own))
+
+    def twin(self, data):
+        """The prompt of another once more, or its next turn."""
+        if self.lives:
+            other = data.draw(st.sampled_from(self.lives))
+            turn = other.request.total_tokens if data.draw(st.booleans(), label="turn") else 0
+            self.enter(data, other.tokens[: max(turn, other.request.prompt_tokens)])
+
+    def enter(self, data, prompt):
+        size = self.config.block_size
+        prompt = prompt[: max(1, self.config.capacity - 1)]
         answer = data.draw(st.integers(1, 9), label="answer")
-        tokens = (*piece, *own)[:prompt] + tuple(i % 2 for i in range(answer))
+        tokens = prompt + tuple(i % 2 for i in range(answer))
         hashes = [
             self.names.setdefault(tokens[:end], len(self.names))
             for end in range(size, len(tokens) + 1, size)
         ]
         told = data.draw(st.sampled_from(["ahead", "ahead", "in time", "late", "never"]))
-        life = Life(Request(str(self.count), 0.0, prompt), tokens, hashes, told)
+        life = Life(Request(str(self.count), 0.0, len(prompt)), tokens, hashes, told)
         life.tell(size)
         self.count += 1
         self.lives.append(life)
@@ -264,5 +277,5 @@ class Lives(RuleBasedStateMachine):
             assert (self.memory.free, self.memory.usage) == (self.config.num_blocks, 0.0)
 
 
-Lives.TestCase.settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
+Lives.TestCase.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)
 TestLives = Lives.TestCase
