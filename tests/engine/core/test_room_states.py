@@ -171,6 +171,7 @@ fairness = st.one_of(
         FairnessConfig,
         weights=st.dictionaries(st.sampled_from(TENANTS), st.sampled_from([0.5, 3.0])),
         budgets=st.dictionaries(st.sampled_from(TENANTS), budgets),
+        default_budget=st.one_of(st.none(), budgets),
         counters=st.booleans(),
         expected_output=st.sampled_from([0.0, 10.0]),
     ),
