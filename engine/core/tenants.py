@@ -81,7 +81,8 @@ class Tenants:
         name = self._name_of(request)
         queue = self._queues[name]
         queue.places.discard(request)
-        queue.dues.discard(request)
+        if self._max_wait is not None:
+            queue.dues.discard(request)
         self._rank(name)
 
     def rekey(self, request: Request, place: Place) -> None:
@@ -169,8 +170,8 @@ class Tenants:
         return (tenant if self._apart else "", paid and self._buckets is not None)
 
     def _name_of(self, request: Request) -> Name:
-        for paid in (False, True):
-            name = self._name(request.tenant, paid)
+        tenant = request.tenant if self._apart else ""
+        for name in ((tenant, False), (tenant, True)):
             queue = self._queues.get(name)
             if queue is not None and request in queue.places:
                 return name
@@ -193,8 +194,7 @@ class Tenants:
         elif name not in self._parked:
             counter = 0.0 if self._counters is None else self._counters.value(name[0])
             _move(self._by_rank, name, (counter, first[0]))
-            due = queue.dues.first()
-            if due is not None:
+            if self._max_wait is not None and (due := queue.dues.first()) is not None:
                 _move(self._by_due, name, due[0])
 
     def _front(self, heap: LazyHeap[K, Name], now: float) -> tuple[K, Name] | None:

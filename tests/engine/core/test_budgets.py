@@ -132,6 +132,25 @@ def test_a_budget_binds_in_all_lanes_together():
     assert room.head(12.0) is here
 
 
+def test_a_debtor_is_no_measure_for_tenants_that_return():
+    room = room_with({"poor": Budget(rate=1e-3, burst=1.0)})
+    room.pop(push(room, "0", "poor", 9), 0.0)
+    push(room, "1", "poor", 9)
+    room.pop(push(room, "2", "rich", 100), 0.0)
+    push(room, "3", "late", 1)
+    assert room.virtual("late") == room.virtual("rich") > room.virtual("poor")
+
+
+def test_a_lane_of_debtors_is_no_measure_for_lanes_that_return():
+    lanes = [LaneConfig(name) for name in "abc"]
+    room = room_with({"poor": Budget(rate=1e-3, burst=1.0)}, *lanes)
+    room.pop(push(room, "0", "poor", 9, lane="a"), 0.0)
+    push(room, "1", "poor", 9, lane="a")
+    room.pop(push(room, "2", "rich", 100, lane="b"), 0.0)
+    push(room, "3", "late", 1, lane="c")
+    assert room.lane_virtual("c") == room.lane_virtual("b") > room.lane_virtual("a")
+
+
 def test_what_was_charged_too_much_opens_the_budget_earlier():
     config = FairnessConfig(default_budget=Budget(rate=1.0, burst=1.0), expected_output=100.0)
     room = Room([Lane(LaneConfig("only"), Fcfs())], config, 10)
