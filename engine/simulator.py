@@ -106,7 +106,7 @@ class _Run:
             utilisation=self._busy / duration if duration else 0.0,
             slot_usage=self._slot_seconds / (self._busy * self._slots) if self._busy else 0.0,
             steps=self._steps,
-            preemptions=scheduler.preemptions,
+            preemptions=scheduler.stats.preemptions,
         )
 
     def _arrive(self) -> None:
@@ -176,10 +176,10 @@ class _Run:
             # Steps that begin before the arrival, were all as long as the longest of them.
             room = self._future[-1].arrival - self._now
             steps = min(steps, math.floor(room / (first + growth * max(0, steps))))
-        steps = self._scheduler.quiet_steps(steps)
+        steps = self._scheduler.quiet_steps(steps, self._now)
         if steps < 1:
             return False
-        self._scheduler.skip(steps)
+        self._scheduler.skip(steps, self._now)
         self._advance(steps, steps * first + growth * steps * (steps - 1) / 2)
         return True
 

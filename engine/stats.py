@@ -107,7 +107,7 @@ class Counters:
             peak_running=self.peak_running,
             peak_waiting=self.peak_waiting,
             kv_usage=scheduler.kv_usage,
-            preemptions=scheduler.preemptions,
+            preemptions=scheduler.stats.preemptions,
             scored=self.scored,
             unscored=self.unscored,
             steps=self.steps,
