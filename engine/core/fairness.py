@@ -19,6 +19,9 @@ class FairnessConfig:
     budgets, default_budget: hard bounds on tokens per second of tenants named, and of the others;
     None: unlimited.
     counters: whether to keep counters at all; without them budgets alone are enforced.
+    credit: weighted tokens, over its weight, that a tenant may be behind the others when it
+    returns: a burst of so much goes ahead of a flood. 0, the paper's lift, evens out all use below
+    a tenant's share at once, and its bursts queue behind its own share.
     expected_output: tokens that a request without a forecast is charged until one has ended.
 
     Raises ``ValueError`` naming the field.
@@ -30,10 +33,11 @@ class FairnessConfig:
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     default_budget: Budget | None = None
     counters: bool = True
+    credit: float = 0.0
     expected_output: float = 128.0
 
     def __post_init__(self) -> None:
-        for name in ("input_weight", "output_weight", "expected_output"):
+        for name in ("input_weight", "output_weight", "credit", "expected_output"):
             value = getattr(self, name)
             if not (value >= 0.0 and math.isfinite(value)):
                 raise ValueError(f"fairness.{name} must be finite and at least 0, got {value}")
@@ -62,11 +66,13 @@ class VirtualCounters:
 
     While names keep waiting, serving the smallest counter keeps their counters, hence their
     service for their weight, within one charge of each other. A name that had nobody waiting is
-    lifted when it returns: idleness earns no credit (the paper's Algorithm 2, lines 5 to 12).
+    lifted when it returns: idleness earns no credit (the paper's Algorithm 2, lines 5 to 12), or
+    at most ``credit``, by which much unfairness is bounded then.
     """
 
-    def __init__(self, weight: Callable[[str], float]) -> None:
+    def __init__(self, weight: Callable[[str], float], credit: float = 0.0) -> None:
         self._weight = weight
+        self._credit = credit
         self._values: dict[str, float] = {}
         self._last: str | None = None
         self._prune_at = 1024
@@ -87,7 +93,7 @@ class VirtualCounters:
 
         With nobody there the name that stopped waiting last says how far the others had come.
         """
-        floor = least if least is not None else self.floor
+        floor = (least if least is not None else self.floor) - self._credit
         if floor > self.value(name):
             self._values[name] = floor
 
@@ -106,10 +112,10 @@ class VirtualCounters:
         return len(self._values) > self._prune_at
 
     def forget(self, least: float, keep: Container[str]) -> None:
-        """Drop counters up to ``least`` that are not to be kept: their owners would be lifted."""
+        """Drop counters that a lift to ``least`` would exceed, but for those to ``keep``."""
         self._values = {
             name: value
             for name, value in self._values.items()
-            if value > least or name in keep or name == self._last
+            if value > least - self._credit or name in keep or name == self._last
         }
         self._prune_at = 1024 + 2 * len(self._values)

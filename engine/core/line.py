@@ -24,7 +24,7 @@ class Line:
         self.running = 0  #: requests of this lane that run now; kept by Charges
         self.counters: VirtualCounters | None = None
         if fairness is not None and fairness.counters:
-            self.counters = VirtualCounters(fairness.weight)
+            self.counters = VirtualCounters(fairness.weight, fairness.credit)
         self._places: LazyHeap[Place, Request] = LazyHeap()
         self._tenants: Tenants | None = None
         max_wait = lane.config.max_wait

@@ -44,7 +44,7 @@ class World:
         return head
 
 
-@pytest.mark.parametrize("name", ["input_weight", "output_weight", "expected_output"])
+@pytest.mark.parametrize("name", ["input_weight", "output_weight", "credit", "expected_output"])
 @pytest.mark.parametrize("value", [-1.0, math.inf, math.nan])
 def test_weights_are_finite_and_not_negative(name, value):
     with pytest.raises(ValueError, match=re.escape(f"fairness.{name}")):
@@ -109,6 +109,19 @@ def test_idleness_earns_no_credit():
     assert world.room.virtual("late") == world.room.virtual("busy") == 50 * 21.0
     served = [world.serve().tenant for _ in range(20)]
     assert served.count("busy") == 10
+
+
+def test_with_credit_a_burst_of_so_much_goes_ahead():
+    world = World(credit=63.0)
+    for _ in range(100):
+        world.push("busy", 1, 10)
+    for _ in range(50):
+        world.serve()
+    for _ in range(20):
+        world.push("late", 1, 10)
+    served = [world.serve().tenant for _ in range(23)]
+    assert served.count("late") == 13, "three of the credit, then every other one"
+    assert served[:3] == ["late"] * 3
 
 
 def test_after_an_idle_spell_the_last_to_leave_sets_the_level():

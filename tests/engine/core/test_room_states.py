@@ -115,7 +115,7 @@ class Naive:
             peers = {wait.request.tenant for wait in able if wait.lane is lane} or {
                 self.last_tenant.get(lane.name, "nobody")
             }
-            floor = min(self.counter(lane.name, tenant) for tenant in peers)
+            floor = min(self.counter(lane.name, tenant) for tenant in peers) - self.config.credit
             mine = (lane.name, request.tenant)
             self.tenants[mine] = max(self.tenants.get(mine, 0.0), floor)
         paid = request.id in self.charged
@@ -173,6 +173,7 @@ fairness = st.one_of(
         budgets=st.dictionaries(st.sampled_from(TENANTS), budgets),
         default_budget=st.one_of(st.none(), budgets),
         counters=st.booleans(),
+        credit=st.sampled_from([0.0, 0.0, 25.0]),
         expected_output=st.sampled_from([0.0, 10.0]),
     ),
 )
