@@ -11,7 +11,7 @@ from engine.core.budgets import Budget
 
 @dataclass(frozen=True, slots=True)
 class FairnessConfig:
-    """Fairness between tenants (Sheng et al. 2024, OSDI, "Fairness in Serving LLMs").
+    """Fairness between tenants (Sheng et al. 2024, OSDI, arXiv 2401.00588).
 
     input_weight, output_weight: what a prompt token and an output token count as service; the
     paper's 1 and 2.
@@ -66,8 +66,8 @@ class VirtualCounters:
 
     While names keep waiting, serving the smallest counter keeps their counters, hence their
     service for their weight, within one charge of each other. A name that had nobody waiting is
-    lifted when it returns: idleness earns no credit (the paper's Algorithm 2, lines 5 to 12), or
-    at most ``credit``, by which much unfairness is bounded then.
+    lifted when it returns, as in the paper: idleness earns no credit, or at most ``credit``, by
+    which unfairness is bounded then.
     """
 
     def __init__(self, weight: Callable[[str], float], credit: float = 0.0) -> None:

@@ -86,8 +86,7 @@ class Lane:
 def max_min(total: float, demands: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Divide ``total`` by weight, nobody above its demand, what it leaves to the others.
 
-    The weighted max-min fair allocation by progressive filling (Bertsekas & Gallager, Data
-    Networks, 1992, section 6.5.2).
+    Weighted max-min fairness by progressive filling (Bertsekas & Gallager, Data Networks).
     """
     given = [0.0] * len(demands)
     left = total

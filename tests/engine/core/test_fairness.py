@@ -63,7 +63,7 @@ sizes = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=30,
 
 @given(sizes, sizes, st.sampled_from([0.5, 1.0, 2.0]))
 def test_backlogged_tenants_stay_within_one_charge(ours, theirs, weight):
-    """Theorem 4.4 of Sheng et al. 2024, with whole requests as the unit of service."""
+    """The bound of Sheng et al. 2024, with whole requests as the unit of service."""
     world = World(weights={"a": weight})
     for prompt, output in ours:
         world.push("a", prompt, output)
