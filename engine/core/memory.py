@@ -39,7 +39,8 @@ class Memory:
 
     Call :meth:`settle` once the moves of a plan were carried out, at the latest when the next one
     is begun. What those moves read is kept until then, so that executors may carry out all swaps,
-    then all copies, in whatever order they were planned.
+    then all copies, in whatever order they were planned. What they write is the caller's care: a
+    request that came in gives up nothing while the same plan is still being made.
     """
 
     def __init__(self, config: SchedulerConfig) -> None:

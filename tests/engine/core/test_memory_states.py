@@ -75,18 +75,23 @@ class Lives(RuleBasedStateMachine):
         self.sources: set[int] = set()  # kept because a copy of that plan reads them
         self.count = 0
 
-    @rule(data=st.data(), actions=ACTIONS, copies_first=st.booleans())
-    def plan(self, data, actions, copies_first):
-        """Decide something, carry it out with a step, commit."""
+    @rule(data=st.data(), actions=ACTIONS, copies_first=st.booleans(), late=st.booleans())
+    def plan(self, data, actions, copies_first, late):
+        """Decide something, carry it out with a step, commit. ``late``: somebody is aborted after
+        the plan was made, which is carried out all the same."""
         for action in actions:
             getattr(self, action)(data)
             self.check()
         steps = self.grow(data)
         self.check()
+        if late and self.lives:
+            self.end(data.draw(st.sampled_from(self.lives), label="aborted late"))
+            self.check()
         self.move(copies_first)
         for life, end, failed in self.run_steps(data, steps):
-            self.commit(life, end, failed)
-            self.check()
+            if life in self.lives:
+                self.commit(life, end, failed)
+                self.check()
         self.fresh.clear()
         self.sources.clear()
         self.memory.settle()
@@ -190,8 +195,9 @@ class Lives(RuleBasedStateMachine):
             assert life.request.computed_tokens == 0
 
     def abort(self, data):
-        if self.lives:
-            self.end(data.draw(st.sampled_from(self.lives)))
+        lives = [life for life in self.lives if life.request not in self.fresh]
+        if lives:
+            self.end(data.draw(st.sampled_from(lives)))
 
     def pick(self, data, status):
         lives = [life for life in self.lives if life.request.status is status]
@@ -238,8 +244,9 @@ class Lives(RuleBasedStateMachine):
             done.append((life, end, failed))
             for position in range(start, end):
                 block = table[position // size]
-                holders = sum(block in other.request.block_table for other in self.lives)
-                assert holders == 1, "written while others hold it"
+                others = (other for other in self.lives if other is not life)
+                held = any(block in other.request.block_table for other in others)
+                assert not held, "written while others hold it"
                 self.device[block][position % size] = (
                     GARBAGE if failed else life.tokens[: position + 1]
                 )
