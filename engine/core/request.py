@@ -67,7 +67,7 @@ class Request:
         return self.prompt_tokens + self.output_tokens - self.computed_tokens
 
     def check_new(self, capacity: int) -> None:
-        """Raise ``ValueError`` unless it is new and fits ``capacity`` tokens with one of its own."""
+        """Raise ``ValueError`` unless it is new, and ``capacity`` tokens hold it and one more."""
         if self.status is not Status.WAITING or self.output_tokens or self.computed_tokens:
             raise ValueError(f"request {self.id!r} is not new; build a Request per generation")
         if self.prompt_tokens < 1:
