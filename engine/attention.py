@@ -6,6 +6,7 @@ keys and values to the pool and reads what each sequence has there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,31 +82,49 @@ def _decode(
     no sequence is padded to the longest, and scaled_dot_product_attention, which is slow on a CPU
     for one query, isn't needed.
     """
-    keys, values = pool.keys[layer], pool.values[layer]
-    if decodes.take is None:
-        keys, values = keys[: decodes.count], values[: decodes.count]
-    else:
-        keys, values = keys.index_select(0, decodes.take), values.index_select(0, decodes.take)
-    n, kv_heads, size, dim = keys.shape
-    s, heads, _ = q.shape
+    keys, values = _read(pool.keys[layer], decodes), _read(pool.values[layer], decodes)
+    n, kv_heads = sum(map(len, keys)), keys[0].shape[1]
+    size = keys[0].shape[2]
+    s, heads, dim = q.shape
     group = heads // kv_heads
     queries = (
         (q if scale == 1.0 else q * scale)
         .index_select(0, decodes.owner)
         .view(n * kv_heads, group, dim)
     )
-    scores = _scores(queries, keys.view(-1, size, dim))
+    scores = _each(_scores, queries, [part.view(-1, size, dim) for part in keys])
     # float32 from here on: adding the float32 mask promotes.
     scores = scores.reshape(n, heads, size) + decodes.tail
     logs = torch.log_softmax(scores, -1)
     # Slot 0 of a block is never masked, so this difference is the block's log-sum-exp.
     total = scores[:, :, 0] - logs[:, :, 0]
-    weights = logs.exp_().to(values.dtype).view(n * kv_heads, group, size)
-    partial = torch.bmm(weights, values.view(-1, dim, size).transpose(1, 2)).view(n, heads, dim)
+    weights = logs.exp_().to(values[0].dtype).view(n * kv_heads, group, size)
+    across = [part.view(-1, dim, size).transpose(1, 2) for part in values]
+    partial = _each(torch.bmm, weights, across).view(n, heads, dim)
     share = total.index_select(0, decodes.table).view(s, -1, heads) + decodes.absent
     share = torch.softmax(share, 1).unsqueeze(-1)
     joined = partial.index_select(0, decodes.table).view(s, -1, heads, dim)
     return (joined * share).sum(1).to(q.dtype)
+
+
+def _read(pool: torch.Tensor, decodes: Decodes) -> list[torch.Tensor]:
+    """The blocks of ``decodes``: those in place, those copied, without joining the two."""
+    parts = [pool[: decodes.in_place]] if decodes.in_place else []
+    if decodes.take is not None:
+        parts.append(pool.index_select(0, decodes.take))
+    return parts
+
+
+def _each(
+    product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    rows: torch.Tensor,
+    parts: list[torch.Tensor],
+) -> torch.Tensor:
+    """``product`` of ``rows`` with ``parts``, which belong to its batches in order."""
+    if len(parts) == 1:
+        return product(rows, parts[0])
+    pieces = torch.split(rows, [len(part) for part in parts])
+    return torch.cat([product(*pair) for pair in zip(pieces, parts, strict=True)])
 
 
 def _scores(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 import torch
 
+from engine.core.fairness import FairnessConfig
+from engine.core.lanes import Lane
 from engine.core.policies.base import Policy
 from engine.core.scheduler import Scheduler, SchedulerConfig
 from engine.costs import MeasuredStep
 from engine.events import LaneInfo
 from engine.executor import TorchExecutor
+from engine.hashing import BlockHasher
 from engine.live import OnOutcome
 from engine.loop import EngineLoop
 from engine.models import Model
@@ -46,30 +49,40 @@ class ThreadsConfig:
 
 
 class TorchBackend:
-    """Serves ``model`` under ``policy``; started by the constructor, ended by :meth:`close`."""
+    """Serves ``model``; started by the constructor, ended by :meth:`close`.
+
+    ``lanes`` and ``fairness`` as :class:`~engine.core.scheduler.Scheduler` takes them.
+    """
 
     def __init__(
         self,
         model: Model,
         config: SchedulerConfig,
-        policy: Policy,
+        lanes: Policy | Sequence[Lane],
         *,
+        fairness: FairnessConfig | None = None,
         on_outcome: OnOutcome | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._model = model
-        self._lanes = (LaneInfo("default", policy.name == "priority"),)
         #: Tokens, prompt and answer together, that one request may have.
         self.context_length = min(model.context_length, config.capacity)
-        runner = Runner(model, model.kv_shape(config.num_blocks, config.block_size))
+        shape = model.kv_shape(config.num_blocks, config.block_size)
+        runner = Runner(model, shape, config.host_blocks)
+        scheduler = Scheduler(config, lanes, fairness=fairness)
+        self._lanes = tuple(
+            LaneInfo(lane.name, priorities=lane.policy.name == "priority")
+            for lane in scheduler.lanes
+        )
         self._loop = EngineLoop(
-            Scheduler(config, policy),
+            scheduler,
             TorchExecutor(runner),
             StopRule(model.eos, self.context_length),
             model.decode,
             served_model=model.name,
             on_outcome=on_outcome,
+            hasher=BlockHasher(config.block_size) if config.prefix_cache else None,
             clock=clock,
             wall=wall,
         )

@@ -30,14 +30,15 @@ class Chunk:
 class Decodes:
     """The sequences that add one token, as a flat list of N blocks; S sequences, at most M blocks.
 
-    ``take`` lists the blocks to read, or is ``None``: then the first N of the pool are read where
-    they lie. ``owner[n]`` is the sequence that block n belongs to (any, where it belongs to none),
+    The first ``in_place`` of the list are the first blocks of the pool, read where they lie; the
+    others are copies of ``take``. A block that several sequences share is in the list once for
+    each. ``owner[n]`` is the sequence that block n belongs to (any, where it belongs to none),
     ``tail[n, 0, slot]`` is 0 or -inf, ``table[s * M + m]`` the place of sequence s's m-th block in
     the list, and ``absent[s, m, 0]`` 0 or -inf.
     """
 
     sequences: int
-    count: int
+    in_place: int
     take: torch.Tensor | None
     owner: torch.Tensor
     tail: torch.Tensor
@@ -129,10 +130,16 @@ def _decodes(steps: Sequence[Step], shape: KVShape, device: torch.device) -> Dec
         [np.asarray(s.block_table[:n], dtype=np.int64) for s, n in zip(steps, used, strict=True)]
     )
     highest = int(blocks.max()) + 1
+    _, firsts = np.unique(blocks, return_index=True)
     # Reading a block in place costs its product even when nobody owns it; gathering costs a copy.
-    in_place = len(blocks) * 1.5 >= highest
-    count = highest if in_place else len(blocks)
-    places = blocks if in_place else np.arange(len(blocks))
+    in_place = highest if len(firsts) * 1.5 >= highest else 0
+    gathered = np.ones(len(blocks), dtype=bool)
+    if in_place:
+        gathered[firsts] = False
+    take = blocks[gathered]
+    count = in_place + len(take)
+    places = blocks.copy()
+    places[gathered] = np.arange(in_place, count)
     owner = np.zeros(count, dtype=np.int64)
     owner[places] = np.repeat(np.arange(len(steps)), used)
     filled = np.full(count, size)
@@ -149,8 +156,8 @@ def _decodes(steps: Sequence[Step], shape: KVShape, device: torch.device) -> Dec
     tail = np.where(np.arange(size) < filled[:, None], 0.0, -np.inf).astype(np.float32)
     return Decodes(
         sequences=len(steps),
-        count=count,
-        take=None if in_place else torch.from_numpy(blocks).to(device),
+        in_place=in_place,
+        take=torch.from_numpy(take).to(device) if len(take) else None,
         owner=torch.from_numpy(owner).to(device),
         tail=torch.from_numpy(tail[:, None, :]).to(device),
         table=torch.from_numpy(table.reshape(-1)).to(device),

@@ -19,6 +19,11 @@ from engine.taint import Tainted
 log = logging.getLogger(__name__)
 
 
+class MovesFailed(RuntimeError):
+    """Blocks were lost on their way: what requests and the prefix cache hold is not to be trusted
+    any more."""
+
+
 class Executor(Protocol):
     """What the loop needs of whatever runs plans."""
 
@@ -41,7 +46,8 @@ class Executor(Protocol):
         """Move the blocks that a plan moves and run it; the token of each request that sampled one.
 
         A request that should have sampled and is absent failed alone, and must end. Raises when
-        the step failed: then no request of it got a token, and what it was to swap out is lost.
+        the step failed: then no request of it got a token, and ``MovesFailed`` when nothing that
+        is computed can be used any more.
         """
         ...
 
@@ -76,7 +82,10 @@ class TorchExecutor:
 
     @torch.inference_mode()
     def run(self, plan: Plan) -> Mapping[str, int]:
-        self._runner.move(plan)
+        try:
+            self._runner.move(plan)
+        except Exception as error:
+            raise MovesFailed(f"blocks could not be moved ({type(error).__name__})") from error
         lost = self._tainted.lost(plan)
         if not plan.steps:
             self._runner.wait()

@@ -26,7 +26,7 @@ class HashChain:
         self._key = key
         self._size = block_size
         self._last = b""
-        self._rest = array("I")  # tokens of the block that is not full yet
+        self._rest = array("q")  # tokens of the block that is not full yet
 
     def append(self, token: int) -> None:
         """A token became known."""

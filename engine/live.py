@@ -3,24 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from engine.core.request import Request
 from engine.detokenise import Decode, Detokeniser
 from engine.events import Ended, Tokens
+from engine.hashing import HashChain
 from engine.stream import Delivery, Stream
 from ranker.types import FinishReason, Outcome
 
 OnOutcome = Callable[[Outcome], None]
 
 
-class Live:
-    """``arrived`` is the arrival in Unix seconds; ``request.arrival`` is on the loop's clock."""
+class Latencies(NamedTuple):
+    """Seconds of the loop's clock; ``tpot`` is ``None`` below two tokens."""
 
-    def __init__(self, request: Request, stream: Stream, decode: Decode, arrived: float) -> None:
+    ttft: float
+    tpot: float | None
+    e2el: float
+
+
+class Live:
+    """``arrived`` is the arrival in Unix seconds; ``request.arrival`` is on the loop's clock.
+
+    ``chain`` names what is known of it, for the prefix cache; ``None``: it shares nothing.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        stream: Stream,
+        decode: Decode,
+        arrived: float,
+        chain: HashChain | None = None,
+    ) -> None:
         self.request = request
         self.stream = stream
         self._arrived = arrived
+        self._chain = chain
         self._text = Detokeniser(decode)
+        self._first_token: float | None = None
+
+    def known(self, token: int, now: float) -> None:
+        """The executor gave it ``token``."""
+        if self._first_token is None:
+            self._first_token = now
+        if self._chain is not None:
+            self._chain.append(token)
 
     def tokens(self, token: int, *, last: bool) -> Tokens:
         """The event of a new token; the last one carries all text that was held back."""
@@ -31,6 +60,15 @@ class Live:
         """Text that is still held back, for a request that ends between tokens."""
         text = self._text.finish()
         return [(self.stream, Tokens(text, ()))] if text else []
+
+    def latencies(self, now: float) -> Latencies | None:
+        """Of the request, if it ended now; ``None`` before its first token."""
+        if self._first_token is None:
+            return None
+        request, first = self.request, self._first_token
+        later = request.output_tokens - 1
+        tpot = (now - first) / later if later > 0 else None
+        return Latencies(first - request.arrival, tpot, now - request.arrival)
 
     def ended(self, reason: FinishReason, now: float) -> Ended:
         request = self.request

@@ -17,15 +17,17 @@ from engine.core.plan import Plan
 from engine.core.request import Request
 from engine.core.scheduler import QueueFull, Scheduler
 from engine.costs import MeasuredStep
+from engine.counters import Counters
 from engine.detokenise import Decode
-from engine.events import Dead, Ended, InUse, Overloaded, Tokens
-from engine.executor import Executor
+from engine.events import Dead, InUse, Overloaded
+from engine.executor import Executor, MovesFailed
+from engine.hashing import BlockHasher
 from engine.live import OnOutcome
 from engine.roster import Roster
 from engine.sampling import SamplingParams
-from engine.stats import Counters, Stats
+from engine.stats import Stats
 from engine.stop import StopRule
-from engine.stream import Stream, deliver
+from engine.stream import Delivery, Stream, deliver
 from ranker.types import FinishReason, Forecast
 
 log = logging.getLogger(__name__)
@@ -38,7 +40,8 @@ class EngineLoop:
     """Owns ``scheduler`` and ``executor`` from :meth:`start` to :meth:`close`.
 
     ``served_model`` names outcomes; ``on_outcome`` is called in the engine's thread and should be
-    quick. ``clock`` is the one that arrivals are told in, ``wall`` gives Unix seconds.
+    quick. ``hasher`` names what blocks hold, for the prefix cache; without it nothing is shared.
+    ``clock`` is the one that arrivals are told in, ``wall`` gives Unix seconds.
     """
 
     def __init__(
@@ -50,12 +53,14 @@ class EngineLoop:
         *,
         served_model: str,
         on_outcome: OnOutcome | None = None,
+        hasher: BlockHasher | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._scheduler = scheduler
         self._executor = executor
         self._stop = stop
+        self._hasher = hasher
         self._clock = clock
         self._wall = wall
         self._roster = Roster(executor, stop, decode, served_model, on_outcome)
@@ -89,9 +94,9 @@ class EngineLoop:
     ) -> Stream:
         """Queue a request; its events, of which the last is an ``Ended``.
 
-        ``arrival`` is in seconds of ``clock``, now when ``None``. Raises ``Overloaded``, ``Dead``,
-        ``InUse`` for an id that is running or about to be forgotten, and ``ValueError`` when the
-        request can never run.
+        ``arrival`` is in seconds of ``clock``, now when ``None``; no ``lane`` is the first. Raises
+        ``Overloaded``, ``Dead``, ``InUse`` for an id that is running or about to be forgotten, and
+        ``ValueError`` when the lane is unknown or the request can never run.
         """
         stream = Stream(request_id, asyncio.get_running_loop())
         now = self._clock()
@@ -101,9 +106,11 @@ class EngineLoop:
                 f"prompt has {len(prompt_ids)} tokens; the model takes {self._stop.window} in "
                 "prompt and answer together"
             )
+        chain = None if self._hasher is None else self._hasher.chain(prompt_ids)
         request = Request(
             request_id, arrival, len(prompt_ids), forecast,
-            tenant=tenant, lane=lane, priority=priority,
+            tenant=tenant, lane=lane or self._scheduler.lanes[0].name, priority=priority,
+            block_hashes=() if chain is None else chain.hashes,
         )  # fmt: skip
         with self._changed:
             if self._dead or self._closing or not self._accepting:
@@ -112,15 +119,16 @@ class EngineLoop:
                 raise InUse(f"a request with id {request_id!r} is in use")
             self._executor.add(request_id, prompt_ids, sampling)
             try:
-                self._scheduler.add(request)
+                self._scheduler.add(request, now)
             except QueueFull as error:
                 self._executor.remove(request_id)
-                raise Overloaded(str(error)) from None
+                self._counters.refused[error.lane] += 1
+                raise Overloaded(str(error), error.retry_after) from None
             except BaseException:
                 self._executor.remove(request_id)
                 raise
             started = self._wall() - (now - arrival)
-            self._roster.enter(request, stream, started)
+            self._roster.enter(request, stream, started, chain)
             self._counters.queued(forecast is not None, self._scheduler.num_waiting)
             self._changed.notify_all()
         return stream
@@ -132,7 +140,7 @@ class EngineLoop:
             request = self._scheduler.abort(request_id, now)
             if request is None:
                 return
-            events = self._roster.end(request, FinishReason.ABORT, now)
+            events = self._end(request, FinishReason.ABORT, now)
             self._changed.notify_all()
         deliver(events)
 
@@ -191,19 +199,19 @@ class EngineLoop:
             plan = self._scheduler.schedule(begun)
             self._counters.schedule_seconds += self._clock() - begun
             if not plan:
-                # Something must change first: an arrival, an abort. All of them notify.
+                # Something must change first: an arrival, an abort, which notify, or the time.
                 if self._scheduler.has_work:
-                    self._changed.wait(_STALLED_S)
+                    event = self._scheduler.next_event(begun)
+                    pause = _STALLED_S if event is None else min(_STALLED_S, event - begun)
+                    self._changed.wait(pause)
                 return
         ran_at = self._clock()
         tokens, failed = self._run(plan)
         now = self._clock()
         with self._changed:
-            finished, events = self._roster.take(plan, tokens, failed)
+            finished, events = self._roster.take(plan, tokens, failed, now)
             for request in self._scheduler.commit(plan, finished, now):
-                events += self._roster.end(
-                    request, request.finish_reason or FinishReason.ERROR, now
-                )
+                events += self._end(request, request.finish_reason or FinishReason.ERROR, now)
             self._roster.forget()
             self._counters.stepped(plan, len(tokens), self._scheduler.num_running, now - ran_at)
             self._counters.schedule_seconds += self._clock() - now
@@ -212,9 +220,16 @@ class EngineLoop:
         for stream in deliver(events):
             self.abort(stream.request_id)
 
+    def _end(self, request: Request, reason: FinishReason, now: float) -> list[Delivery]:
+        lane = self._scheduler.lane_of(request)
+        self._counters.finished(lane, reason, self._roster.latencies(request.id, now))
+        return self._roster.end(request, reason, now)
+
     def _run(self, plan: Plan) -> tuple[Mapping[str, int], bool]:
         try:
             return self._executor.run(plan), False
+        except MovesFailed:
+            raise
         except Exception as error:
             log.error(
                 "step %d failed (%s); its %d requests end with an error",
@@ -233,5 +248,3 @@ class EngineLoop:
             self._changed.notify_all()
         deliver(events)
 
-
-__all__ = ["Dead", "Ended", "EngineLoop", "InUse", "Overloaded", "Stream", "Tokens"]

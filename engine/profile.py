@@ -16,7 +16,6 @@ from engine.costs import Fit, MeasuredStep, fit
 from engine.sampling import SamplingParams
 from ranker.types import FinishReason
 
-
 #: Blocks swapped at once when their way is timed, and how often.
 _SWAPPED, _SWAPS = 16, 5
 

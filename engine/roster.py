@@ -9,7 +9,8 @@ from engine.core.plan import Plan
 from engine.core.request import Request
 from engine.detokenise import Decode
 from engine.executor import Executor
-from engine.live import Live, OnOutcome
+from engine.hashing import HashChain
+from engine.live import Latencies, Live, OnOutcome
 from engine.stop import StopRule
 from engine.stream import Delivery, Stream
 from ranker.types import FinishReason
@@ -50,12 +51,18 @@ class Roster:
         """Whether the id belongs to a request that has not ended, or is still to be forgotten."""
         return request_id in self._live or request_id in self._gone
 
-    def enter(self, request: Request, stream: Stream, arrived: float) -> None:
+    def enter(
+        self, request: Request, stream: Stream, arrived: float, chain: HashChain | None
+    ) -> None:
         """``arrived`` in Unix seconds."""
-        self._live[request.id] = Live(request, stream, self._decode, arrived)
+        self._live[request.id] = Live(request, stream, self._decode, arrived, chain)
+
+    def latencies(self, request_id: str, now: float) -> Latencies | None:
+        """Of a request that has not ended, if it did now; ``None`` before its first token."""
+        return self._live[request_id].latencies(now)
 
     def take(
-        self, plan: Plan, tokens: Mapping[str, int], failed: bool
+        self, plan: Plan, tokens: Mapping[str, int], failed: bool, now: float
     ) -> tuple[dict[str, FinishReason], list[Delivery]]:
         """Who ends with this step, and the events of its tokens.
 
@@ -73,6 +80,7 @@ class Roster:
             live = self._live.get(request_id)
             if live is None:  # aborted while the model ran
                 continue
+            live.known(token, now)
             try:
                 reason = self._stop.check(self._executor.sequence(request_id))
                 event = live.tokens(token, last=reason is not None)

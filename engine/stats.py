@@ -1,29 +1,99 @@
-"""What the engine loop counts."""
+"""What can be seen of an engine loop from outside."""
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from engine.core.plan import Plan
-from engine.core.scheduler import Scheduler
-from engine.costs import MeasuredStep
+from engine.core.stats import SchedulerStats
 from engine.readings import Reading
 
-#: Steps kept for fitting a cost model.
-_KEPT_STEPS = 4096
+_P = "shortfirst_engine_"
+#: Name, where the number is, and what it means. A dot leads into :class:`SchedulerStats`.
+_PLAIN = (
+    ("num_requests_running", "running", "Requests that run."),
+    ("num_requests_waiting", "waiting", "Requests that wait to be scheduled."),
+    ("num_requests_running_peak", "peak_running", "Most requests that ran at once."),
+    ("num_requests_waiting_peak", "peak_waiting", "Most requests that waited at once."),
+    ("kv_cache_usage_ratio", "kv_usage", "Share of KV blocks that requests hold."),
+    ("requests_scored_total", "scored", "Requests that were queued with a forecast."),
+    ("requests_unscored_total", "unscored", "Requests that were queued without a forecast."),
+    ("steps_total", "steps", "Steps that ran."),
+    ("steps_failed_total", "failed_steps", "Steps that raised an error."),
+    ("step_seconds_total", "step_seconds", "Time in the model and the sampler."),
+    ("schedule_seconds_total", "schedule_seconds", "Time in the scheduler."),
+    (
+        "prompt_tokens_computed_total", "prompt_tokens",
+        "Tokens prefilled, repeats after a preemption included.",
+    ),
+    ("tokens_sampled_total", "output_tokens", "Tokens that were sampled."),
+    (
+        "paused_evictions_total", "scheduler.evicted_paused",
+        "Requests that gave up a slot for order or lane and lost their blocks while they waited.",
+    ),
+    (
+        "recomputed_tokens_total", "scheduler.recomputed_tokens",
+        "Tokens computed again after a preemption.",
+    ),
+    (
+        "swapped_tokens_total", "scheduler.swapped_tokens",
+        "Tokens moved between device and host, each way counted.",
+    ),
+    (
+        "prefix_cache_queries_total", "scheduler.memory.queried_tokens",
+        "Prompt tokens that were looked up in the prefix cache.",
+    ),
+    (
+        "prefix_cache_hits_total", "scheduler.memory.prefix_hit_tokens",
+        "Prompt tokens found there, because another request began alike.",
+    ),
+    (
+        "resume_hits_total", "scheduler.memory.resume_hit_tokens",
+        "Tokens of preempted requests found there when they came back; mostly their own.",
+    ),
+    (
+        "prefix_cache_evictions_total", "scheduler.memory.evicted_blocks",
+        "Cached blocks whose memory was needed.",
+    ),
+    ("copied_blocks_total", "scheduler.memory.copied_blocks", "Shared blocks copied on write."),
+)  # fmt: skip
+_CAUSES = ("memory", "order", "lane")
+_PREEMPTIONS = f"{_P}preemptions_total"
+_LANES = (
+    ("lane_num_requests_waiting", "waiting", "Requests of a lane that wait."),
+    ("lane_num_requests_running", "running", "Requests of a lane that run."),
+    ("lane_requests_ended_total", "ended", "Requests that ended; not those their caller gave up."),
+    ("lane_slo_met_total", "met", "Those of them that met the lane's objective."),
+    ("lane_requests_refused_total", "refused", "Requests that found a lane or the queue full."),
+)
+
+#: What each metric of :meth:`Stats.readings` means.
+HELP: dict[str, str] = {
+    **{f"{_P}{name}": help for name, _, help in (*_PLAIN, *_LANES)},
+    _PREEMPTIONS: "Slots that requests lost: others had to grow, went first, or it was lent.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStats:
+    """Of one lane. ``ended`` leaves out aborted requests; ``met`` are those within its SLO."""
+
+    name: str
+    waiting: int
+    running: int
+    ended: int
+    met: int
+    refused: int
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """A snapshot. Names are those of :data:`HELP`; times in seconds, ``kv_usage`` 0 to 1."""
+    """A snapshot; times in seconds, ``kv_usage`` 0 to 1."""
 
     running: int
     waiting: int
     peak_running: int
     peak_waiting: int
     kv_usage: float
-    preemptions: int
     scored: int
     unscored: int
     steps: int
@@ -32,88 +102,23 @@ class Stats:
     schedule_seconds: float
     prompt_tokens: int
     output_tokens: int
+    scheduler: SchedulerStats
+    lanes: tuple[LaneStats, ...]
 
     def readings(self) -> list[Reading]:
         """By Prometheus name; see :data:`HELP`."""
-        return [
-            Reading(name, float(getattr(self, attribute)))
-            for name, (attribute, _) in _METRICS.items()
-        ]
+        found = [Reading(f"{_P}{name}", _at(self, path)) for name, path, _ in _PLAIN]
+        for cause in _CAUSES:
+            count = float(getattr(self.scheduler, f"preempted_for_{cause}"))
+            found.append(Reading(_PREEMPTIONS, count, (("cause", cause),)))
+        for lane in self.lanes:
+            labels = (("lane", lane.name),)
+            found += [Reading(f"{_P}{n}", float(getattr(lane, a)), labels) for n, a, _ in _LANES]
+        return found
 
 
-_P = "shortfirst_engine_"
-_METRICS: dict[str, tuple[str, str]] = {
-    f"{_P}num_requests_running": ("running", "Requests that hold KV blocks."),
-    f"{_P}num_requests_waiting": ("waiting", "Requests that wait to be scheduled."),
-    f"{_P}num_requests_running_peak": ("peak_running", "Most requests that ran at once."),
-    f"{_P}num_requests_waiting_peak": ("peak_waiting", "Most requests that waited at once."),
-    f"{_P}kv_cache_usage_ratio": ("kv_usage", "Share of KV blocks that are held."),
-    f"{_P}preemptions_total": ("preemptions", "Times a request lost its blocks."),
-    f"{_P}requests_scored_total": ("scored", "Requests that were queued with a forecast."),
-    f"{_P}requests_unscored_total": ("unscored", "Requests that were queued without a forecast."),
-    f"{_P}steps_total": ("steps", "Steps that ran."),
-    f"{_P}steps_failed_total": ("failed_steps", "Steps that raised an error."),
-    f"{_P}step_seconds_total": ("step_seconds", "Time in the model and the sampler."),
-    f"{_P}schedule_seconds_total": ("schedule_seconds", "Time in the scheduler."),
-    f"{_P}prompt_tokens_computed_total": (
-        "prompt_tokens",
-        "Tokens prefilled, repeats after a preemption included.",
-    ),
-    f"{_P}tokens_sampled_total": ("output_tokens", "Tokens that were sampled."),
-}
-
-#: What each metric of :meth:`Stats.readings` means.
-HELP: dict[str, str] = {name: help for name, (_, help) in _METRICS.items()}
-
-
-@dataclass(slots=True)
-class Counters:
-    """Counts of one loop. The loop's lock guards them."""
-
-    peak_running: int = 0
-    peak_waiting: int = 0
-    scored: int = 0
-    unscored: int = 0
-    steps: int = 0
-    failed_steps: int = 0
-    step_seconds: float = 0.0
-    schedule_seconds: float = 0.0
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    measured: deque[MeasuredStep] = field(default_factory=lambda: deque(maxlen=_KEPT_STEPS))
-
-    def queued(self, scored: bool, waiting: int) -> None:
-        self.scored += scored
-        self.unscored += not scored
-        self.peak_waiting = max(self.peak_waiting, waiting)
-
-    def stepped(self, plan: Plan, sampled: int, running: int, seconds: float) -> None:
-        """A step ran. ``seconds``: of the executor alone."""
-        self.steps += 1
-        self.step_seconds += seconds
-        self.output_tokens += sampled
-        self.prompt_tokens += plan.prefill_tokens
-        self.peak_running = max(self.peak_running, running)
-        if plan.steps and seconds > 0.0:
-            context = sum(step.start + 1 for step in plan.steps if step.decodes)
-            self.measured.append(
-                MeasuredStep(plan.decode_tokens, plan.prefill_tokens, context, seconds)
-            )
-
-    def snapshot(self, scheduler: Scheduler) -> Stats:
-        return Stats(
-            running=scheduler.num_running,
-            waiting=scheduler.num_waiting,
-            peak_running=self.peak_running,
-            peak_waiting=self.peak_waiting,
-            kv_usage=scheduler.kv_usage,
-            preemptions=scheduler.stats.preemptions,
-            scored=self.scored,
-            unscored=self.unscored,
-            steps=self.steps,
-            failed_steps=self.failed_steps,
-            step_seconds=self.step_seconds,
-            schedule_seconds=self.schedule_seconds,
-            prompt_tokens=self.prompt_tokens,
-            output_tokens=self.output_tokens,
-        )
+def _at(record: object, path: str) -> float:
+    for name in path.split("."):
+        record = getattr(record, name)
+    assert isinstance(record, int | float)
+    return float(record)

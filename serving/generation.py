@@ -234,9 +234,7 @@ class Generator:
 
 def _busy(error: Overloaded) -> RequestError:
     wait = _RETRY_S if error.retry_after is None else error.retry_after
-    return RequestError(
-        Kind.BUSY, f"{error}; try again later", retry_after_s=wait, code="queue_full"
-    )
+    return RequestError(Kind.BUSY, str(error), retry_after_s=wait, code="queue_full")
 
 
 def _in_use() -> RequestError:

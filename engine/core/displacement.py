@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
+from engine.core import victims
 from engine.core.lanes import Lane
 from engine.core.request import Request
 from engine.core.state import State
@@ -55,7 +56,7 @@ class Displacement:
             return
         running, slots = state.running.by_lane, state.config.max_num_seqs
         below = len(running[mine.name]) + 1 <= state.room.share_of_slots(mine.name, slots)
-        for other in state.victim_lanes:
+        for other in victims.lanes(state):
             if other.name == mine.name or other.precedence < mine.precedence:
                 continue
             if other.precedence == mine.precedence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -64,3 +65,17 @@ class Request:
     @property
     def pending_tokens(self) -> int:
         return self.prompt_tokens + self.output_tokens - self.computed_tokens
+
+    def check_new(self, capacity: int) -> None:
+        """Raise ``ValueError`` unless it is new, and ``capacity`` tokens hold it and one more."""
+        if self.status is not Status.WAITING or self.output_tokens or self.computed_tokens:
+            raise ValueError(f"request {self.id!r} is not new; build a Request per generation")
+        if self.prompt_tokens < 1:
+            raise ValueError(f"request.prompt_tokens must be at least 1, is {self.prompt_tokens}")
+        if not math.isfinite(self.arrival):
+            raise ValueError(f"request.arrival must be finite seconds, got {self.arrival}")
+        if self.prompt_tokens + 1 > capacity:
+            raise ValueError(
+                f"request.prompt_tokens is {self.prompt_tokens}, but prompt and answer together "
+                f"can hold {capacity} tokens; shorten the prompt or add KV blocks"
+            )

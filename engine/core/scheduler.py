@@ -7,11 +7,10 @@ vLLM (Kwon et al. 2023), chunked prefill with decodes first as in Sarathi-Serve 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.core import ahead
+from engine.core import ahead, progress
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
 from engine.core.fairness import FairnessConfig
@@ -199,37 +198,24 @@ class Scheduler:
             if request_id not in self._planned and self.get(request_id) is not None:
                 raise ValueError(f"finished names {request_id!r}, which plan {plan.number} lacks")
         if accepted:
-            _check_accepted(plan, accepted)
+            progress.check_accepted(plan, accepted)
         planned, self._planned, self._outstanding = self._planned, {}, None
-        state, ended, capacity = self._state, [], self.config.capacity
-        size, requests, rekey_at = self.config.block_size, state.requests, state.rekey_at
+        ended: list[Request] = []
         for step in plan.steps:
-            name = step.request_id
-            request = planned[name]
-            if requests.get(name) is not request or request.status is not Status.RUNNING:
+            request = planned[step.request_id]
+            if not self._state.holds(request) or request.status is not Status.RUNNING:
                 continue
-            reason = finished.get(name) if finished else None
+            reason = finished.get(request.id)
             if reason is not FinishReason.ERROR:
-                before = request.computed_tokens
-                if step.drafts:
-                    self._record_drafts(request, step, accepted or {})
-                else:
-                    request.computed_tokens = step.start + step.tokens
-                    request.output_tokens += step.samples
-                if request.block_hashes and before // size != request.computed_tokens // size:
-                    state.memory.record(request)
+                taken = self._accepted(step, accepted) if step.drafts else 0
+                progress.advance(self._state, request, step, taken)
             if reason is not None:
                 ended.append(self._end(request, reason, now))
-                continue
-            if name in state.prefilling and not request.prefills:
-                del state.prefilling[name]
-            if rekey_at and name in rekey_at and request.output_tokens >= rekey_at[name]:
-                state.rekey(request)
-            if request.total_tokens > capacity:
-                state.full[name] = request
+            else:
+                progress.review(self._state, request)
         for request_id in plan.exhausted:
             request = planned[request_id]
-            if state.holds(request):
+            if self._state.holds(request):
                 reason = finished.get(request_id, FinishReason.LENGTH)
                 ended.append(self._end(request, reason, now))
         return ended
@@ -266,46 +252,23 @@ class Scheduler:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _record_drafts(self, request: Request, step: Step, accepted: Mapping[str, int]) -> None:
+    def _accepted(self, step: Step, accepted: Mapping[str, int] | None) -> int:
+        taken = accepted.get(step.request_id, 0) if accepted else 0
         assert self._speculation is not None
-        taken = accepted.get(request.id, 0)
-        request.computed_tokens = step.start + 1 + taken
-        request.output_tokens += 1 + taken
         self._speculation.record(step.drafts, taken)
         self._state.stats.drafted_tokens += step.drafts
         self._state.stats.accepted_tokens += taken
+        return taken
 
     def _validate(self, request: Request) -> None:
         if self.get(request.id) is not None:
             raise ValueError(f"request.id {request.id!r} is in use")
-        if request.status is not Status.WAITING or request.output_tokens or request.computed_tokens:
-            raise ValueError(f"request {request.id!r} is not new; build a Request per generation")
-        if request.prompt_tokens < 1:
-            raise ValueError(
-                f"request.prompt_tokens must be at least 1, is {request.prompt_tokens}"
-            )
-        if not math.isfinite(request.arrival):
-            raise ValueError(f"request.arrival must be finite seconds, got {request.arrival}")
-        if request.prompt_tokens + 1 > self.config.capacity:
-            raise ValueError(
-                f"request.prompt_tokens is {request.prompt_tokens}, but prompt and answer together "
-                f"can hold {self.config.capacity} tokens; shorten the prompt or add KV blocks"
-            )
+        request.check_new(self.config.capacity)
 
     def _end(self, request: Request, reason: FinishReason, now: float) -> Request:
         request.finish_reason = reason
         self._state.leave(request, now)
         return request
-
-
-def _check_accepted(plan: Plan, accepted: Mapping[str, int]) -> None:
-    drafts = {step.request_id: step.drafts for step in plan.steps}
-    for request_id, count in accepted.items():
-        if not 0 <= count <= drafts.get(request_id, 0):
-            raise ValueError(
-                f"accepted says {count} drafts of {request_id!r}, "
-                f"of which plan {plan.number} has {drafts.get(request_id, 0)}"
-            )
 
 
 def _speculation(config: SpeculationConfig | None, cost: CostModel | None) -> Speculation | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engine.core.admission import Admission
 from engine.core.config import SchedulerConfig
 from engine.core.fairness import FairnessConfig
-from engine.core.lanes import Lane, LaneConfig
+from engine.core.lanes import Lane
 from engine.core.memory import Memory
 from engine.core.plan import Move
 from engine.core.policies.base import Policy
@@ -36,7 +36,6 @@ class State:
         self.lane_configs = sorted(
             (lane.config for lane in lanes), key=lambda lane: lane.precedence
         )
-        self._lane_order = {lane.name: i for i, lane in enumerate(self.lane_configs)}
         self.displaces = any(lane.policy.preempts or lane.config.reclaim for lane in lanes)
         self.running = Running([lane.name for lane in self.lane_configs])
         self.preemption = Preemption(config, self.memory)
@@ -60,18 +59,6 @@ class State:
 
     def lane(self, request: Request) -> Lane:
         return self.room.lane_of(request)
-
-    @property
-    def victim_lanes(self) -> list[LaneConfig]:
-        """Lanes in the order in which they give way: later precedence first, then the fullest."""
-        if len(self.lane_configs) == 1:
-            return self.lane_configs
-        return sorted(self.lane_configs, key=self.rank, reverse=True)
-
-    def rank(self, lane: LaneConfig) -> tuple[int, float, int]:
-        """Of two lanes the one of larger rank gives way: a total order."""
-        load = len(self.running.by_lane[lane.name]) / lane.share
-        return (lane.precedence, load, self._lane_order[lane.name])
 
     def admissible(self, now: float) -> Request | None:
         """The head of the room if a slot is free and memory admits it beside the running."""

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
+from engine.core.lanes import LaneConfig
 from engine.core.request import Request
 from engine.core.state import State
+
+
+def lanes(state: State) -> list[LaneConfig]:
+    """Lanes in the order in which they give way: later precedence first, then the fullest."""
+    if len(state.lane_configs) == 1:
+        return state.lane_configs
+    return sorted(state.lane_configs, key=lambda lane: _rank(state, lane), reverse=True)
 
 
 def for_memory(state: State, needer: Request, spared: Container[str]) -> Iterator[Request]:
@@ -17,10 +25,15 @@ def for_memory(state: State, needer: Request, spared: Container[str]) -> Iterato
     part of the step already.
     """
     mine = state.lane(needer).config
-    for lane in state.victim_lanes:
+    for lane in lanes(state):
         after = state.places[needer.id] if lane.name == mine.name else None
-        if after is None and state.rank(lane) <= state.rank(mine):
+        if after is None and _rank(state, lane) <= _rank(state, mine):
             return
         for _, request in state.running.by_lane[lane.name].backwards(after):
             if request is not needer and request.id not in spared:
                 yield request
+
+
+def _rank(state: State, lane: LaneConfig) -> tuple[int, float, str]:
+    load = len(state.running.by_lane[lane.name]) / lane.share
+    return (lane.precedence, load, lane.name)

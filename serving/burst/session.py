@@ -18,6 +18,7 @@ from serving import cores
 from serving.burst.client import Lengths, Reply, Sampling, drive
 from serving.burst.compare import PolicyResult, compare
 from serving.burst.items import BurstConfig, Item, draw
+from serving.engine_options import cost_model
 from serving.processes import Service, Services
 from serving.rank_query import query
 
@@ -204,5 +205,6 @@ def _judged(
 
 
 def _cost(engine: Service) -> CostModel:
-    base, decode, prefill = (float(part) for part in engine.address("cost").split(","))
-    return CostModel(base, decode, prefill)
+    cost = cost_model(engine.address("cost"))
+    assert cost is not None  # the engine of a learned policy always tells it
+    return cost

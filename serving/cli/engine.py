@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from engine.core.costs import CostModel
 
 
 def engine(
@@ -21,10 +18,40 @@ def engine(
     served_model_name: Annotated[
         str, typer.Option(help="What clients call the model. Default: its own name.")
     ] = "",
-    policy: Annotated[str, typer.Option(help="boost, ranked or fcfs.")] = "boost",
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="boost, fcfs, ranked, ltr, mlfq, srpt_predicted, gittins, tie, prompt_sjf or "
+            "priority; options after a colon, as in ltr:starvation=100."
+        ),
+    ] = "boost",
     boost: Annotated[
         str, typer.Option(help="How much tail boost may lend to the mean: fast or safe.")
     ] = "fast",
+    lanes: Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML file of lanes, each with a policy, a share and objectives of its own. "
+            "Default: one lane."
+        ),
+    ] = None,
+    max_wait: Annotated[
+        float, typer.Option(help="Seconds after which a waiting request goes first; 0: never.")
+    ] = 0.0,
+    fair_tenants: Annotated[
+        bool,
+        typer.Option(
+            "--fair-tenants/--any-tenant",
+            help="Serve the tenant that was served least; the policy orders within a tenant.",
+        ),
+    ] = False,
+    tenant_budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=RATE:BURST, tokens per second and tokens saved at most; may be repeated. "
+            "* is every tenant without one."
+        ),
+    ] = None,
     rank_target: Annotated[
         str, typer.Option(help="host:port of a rank service. Default: none, all go unscored.")
     ] = "",
@@ -68,10 +95,27 @@ def engine(
     kv_gib: Annotated[
         float, typer.Option(help="KV cache in GiB; 0: 0.5 on a CPU, 60% of what a GPU has free.")
     ] = 0.0,
+    prefix_cache: Annotated[
+        bool, typer.Option(help="Keep what requests that begin alike have in common.")
+    ] = True,
+    swap_gib: Annotated[
+        float, typer.Option(help="Host memory for preempted requests in GiB; 0: they recompute.")
+    ] = 0.0,
+    preemption: Annotated[
+        str, typer.Option(help="auto (by cost), recompute or swap, which needs --swap-gib.")
+    ] = "auto",
+    admission: Annotated[
+        str,
+        typer.Option(
+            help="When a request may join those that run: off (it fits), static (and a little "
+            "stays free), predicted (so will everybody's forecast peak)."
+        ),
+    ] = "static",
     cost: Annotated[
         str,
         typer.Option(
-            help="Seconds of a step as BASE,DECODE,PREFILL (per token). Default: measured at start."
+            help="Seconds as BASE,DECODE,PREFILL[,CONTEXT[,SWAP]]: of a step, and per token "
+            "decoded, prefilled, attended to, swapped. Default: measured at start."
         ),
     ] = "",
     drain_seconds: Annotated[
@@ -96,21 +140,35 @@ def engine(
 
     from prometheus_client import CollectorRegistry
 
+    from engine.core.config import AdmissionMode, PreemptionMode
+    from engine.core.lanes import LaneConfig
     from engine.core.policies import Setting
-    from serving import engine_setup, logs
+    from serving import engine_options, engine_setup, logs
     from serving.cli.console import UserError
     from serving.engine_server import EngineServerConfig, EngineStopped, run
+    from serving.lanes_file import LaneSpec, read_lanes
     from serving.paths import Home
     from serving.rank_client import RankClientConfig
 
     logs.configure(log_level)
-    if boost not in list(Setting):
-        raise ValueError(f"--boost must be fast or safe, got {boost!r}")
+    for option, value, known in (
+        ("boost", boost, Setting),
+        ("admission", admission, AdmissionMode),
+        ("preemption", preemption, PreemptionMode),
+    ):
+        if value not in list(known):
+            raise ValueError(f"--{option} must be one of {', '.join(known)}, got {value!r}")
+    if max_wait < 0:
+        raise ValueError(f"--max-wait must be at least 0 seconds, got {max_wait}")
+    plain = LaneSpec(LaneConfig("default", max_wait=max_wait or None), policy, Setting(boost))
     setup = engine_setup.EngineSetup(
         model=model,
         name=served_model_name,
-        policy=policy,
-        setting=Setting(boost),
+        lanes=(plain,) if lanes is None else read_lanes(lanes, plain),
+        fairness=engine_options.fairness(fair_tenants, tenant_budget or ()),
+        admission=AdmissionMode(admission),
+        preemption=PreemptionMode(preemption),
+        prefix_cache=prefix_cache,
         device=device,
         dtype=dtype,
         threads=threads,
@@ -119,7 +177,8 @@ def engine(
         max_waiting=max_waiting,
         block_size=block_size,
         kv_gib=kv_gib,
-        cost=_cost(cost),
+        swap_gib=swap_gib,
+        cost=engine_options.cost_model(cost),
     )
     config = EngineServerConfig(
         host=host,
@@ -133,26 +192,10 @@ def engine(
     loaded = engine_setup.load(setup, Home.resolve().cache)
     setup = engine_setup.with_cost(setup, loaded)
     start = engine_setup.starter(setup, loaded)
-    facts = {"policy": policy, "cost": _cost_text(setup.cost)} if setup.cost else {"policy": policy}
+    facts = {"policy": ", ".join(dict.fromkeys(lane.policy for lane in setup.lanes))}
+    if setup.cost is not None:
+        facts["cost"] = engine_options.cost_text(setup.cost)
     try:
         asyncio.run(run(config, start, CollectorRegistry(), facts=facts, ready_file=ready_file))
     except EngineStopped as error:
         raise UserError(str(error), status=1) from None
-
-
-def _cost_text(cost: CostModel) -> str:
-    return ",".join(f"{part:.6g}" for part in (cost.base, cost.decode, cost.prefill))
-
-
-def _cost(text: str) -> CostModel | None:
-    from engine.core.costs import CostModel
-
-    if not text:
-        return None
-    try:
-        base, decode, prefill = (float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(
-            f"--cost must be three numbers BASE,DECODE,PREFILL, got {text!r}"
-        ) from None
-    return CostModel(base, decode, prefill)

@@ -1,24 +1,28 @@
 """Models for the tests: the bundled one, and tiny random ones that need no file."""
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import torch
 
 from engine.core import policies
-from engine.core.plan import Plan
-from engine.core.request import Request
-from engine.core.scheduler import Scheduler, SchedulerConfig
-from engine.executor import TorchExecutor
+from engine.core.scheduler import Scheduler
 from engine.loop import EngineLoop
 from engine.models import Model, adopt
-from engine.runner import Runner
-from engine.sampling import SamplingParams
 from engine.stop import StopRule
-from ranker.types import FinishReason
 from tests.engine.torch.scripted import CONFIG, EOS, Script, decode
+from tests.engine.torch.server import Server, serve_all
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    """Tiny products gain nothing from more, and OpenMP's threads wait for each other when the
+    machine is busy: these tests would take ten times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 class LetterTokenizer:
@@ -79,63 +83,14 @@ def bundled_folder(request) -> Path:
     return prepare_bundled(Path(os.environ.get("SHORTFIRST_TEST_CACHE", default)))
 
 
-@dataclass
-class Served:
-    """What one run of :func:`serve` did."""
-
-    tokens: dict[str, list[int]]
-    plans: list[Plan] = field(repr=False)
-    failed: set[str] = field(default_factory=set)
-
-    @property
-    def preemptions(self) -> int:
-        return sum(len(plan.preempted) for plan in self.plans)
-
-    @property
-    def mixed_steps(self) -> int:
-        return sum(0 < plan.decode_tokens < plan.tokens for plan in self.plans)
-
-    @property
-    def later_chunks(self) -> int:
-        return sum(step.start > 0 and not step.decodes for p in self.plans for step in p.steps)
-
-
-def serve_all(
-    model: Model,
-    prompts: dict[str, list[int]],
-    sampling: SamplingParams | dict[str, SamplingParams],
-    config: SchedulerConfig,
-) -> Served:
-    """Generate for all prompts together, without the loop's thread."""
-    runner = Runner(model, model.kv_shape(config.num_blocks, config.block_size))
-    executor, scheduler = TorchExecutor(runner), Scheduler(config, policies.make("fcfs"))
-    stop = StopRule(model.eos, min(model.context_length, config.capacity))
-    for order, (name, ids) in enumerate(prompts.items()):
-        params = sampling[name] if isinstance(sampling, dict) else sampling
-        executor.add(name, ids, params)
-        scheduler.add(Request(name, float(order), len(ids)))
-    served = Served({}, [])
-    while scheduler.has_work:
-        plan = scheduler.schedule(0.0)
-        served.plans.append(plan)
-        sampled = executor.run(plan)
-        reasons = {name: stop.check(executor.sequence(name)) for name in sampled}
-        lost = {s.request_id for s in plan.steps if s.samples and s.request_id not in sampled}
-        reasons |= dict.fromkeys(lost, FinishReason.ERROR)
-        served.failed |= lost
-        ended = scheduler.commit(plan, {k: r for k, r in reasons.items() if r}, 0.0)
-        scheduler.check_integrity()
-        for request in ended:
-            if request.id not in served.failed:
-                sequence = executor.sequence(request.id)
-                served.tokens[request.id] = sequence.tokens[sequence.prompt_tokens :]
-            executor.remove(request.id)
-    return served
-
-
 @pytest.fixture
 def serve():
     return serve_all
+
+
+@pytest.fixture
+def make_server():
+    return Server
 
 
 @pytest.fixture

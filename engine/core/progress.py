@@ -1,0 +1,45 @@
+"""What a step that was run leaves a request with: tokens, blocks to be found, another place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from engine.core.plan import Plan, Step
+from engine.core.request import Request
+from engine.core.state import State
+
+
+def advance(state: State, request: Request, step: Step, accepted: int) -> None:
+    """``step`` was computed, and ``accepted`` of its drafts stand."""
+    before, size = request.computed_tokens, state.config.block_size
+    if step.drafts:
+        request.computed_tokens = step.start + 1 + accepted
+        request.output_tokens += 1 + accepted
+    else:
+        request.computed_tokens = step.start + step.tokens
+        request.output_tokens += step.samples
+    if request.block_hashes and before // size != request.computed_tokens // size:
+        state.memory.record(request)
+
+
+def review(state: State, request: Request) -> None:
+    """A request that goes on: does it prefill, is it due for another key, is memory too small?"""
+    name = request.id
+    if name in state.prefilling and not request.prefills:
+        del state.prefilling[name]
+    if state.rekey_at and request.output_tokens >= state.rekey_at.get(name, math.inf):
+        state.rekey(request)
+    if request.total_tokens > state.config.capacity:
+        state.full[name] = request
+
+
+def check_accepted(plan: Plan, accepted: Mapping[str, int]) -> None:
+    """Raise ``ValueError`` when more drafts were accepted than ``plan`` has."""
+    drafts = {step.request_id: step.drafts for step in plan.steps}
+    for request_id, count in accepted.items():
+        if not 0 <= count <= drafts.get(request_id, 0):
+            raise ValueError(
+                f"accepted says {count} drafts of {request_id!r}, "
+                f"of which plan {plan.number} has {drafts.get(request_id, 0)}"
+            )
