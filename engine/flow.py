@@ -148,3 +148,15 @@ class Flow:
         oldest = min((track.joined for track in self._members.values()), default=self.beat)
         keep = bisect_right(self._peak_beats, oldest)
         del self._peaks[:keep], self._peak_beats[:keep]
+
+
+def steps_within(room: float, first: float, growth: float) -> int:
+    """Steps that begin before ``room`` seconds passed; they take ``first``, ``first + growth``, …
+
+    The n-th begins after ``n·first + growth·n(n − 1)/2``: a quadratic in n, solved without
+    cancellation. ``growth`` is at most ``first``: a step attends to what it adds, too.
+    """
+    if room <= 0.0:
+        return 0
+    slope = first - growth / 2.0
+    return math.ceil(2.0 * room / (slope + math.sqrt(slope * slope + 2.0 * growth * room)))

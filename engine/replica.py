@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from engine.acceptance import Acceptance
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
 from engine.core.fairness import FairnessConfig
 from engine.core.lanes import Lane
-from engine.core.plan import Plan, Step
+from engine.core.plan import Step
 from engine.core.policies.base import Policy
 from engine.core.request import Request
 from engine.core.scheduler import QueueFull, Scheduler
 from engine.core.speculation import SpeculationConfig
-from engine.flow import Flow, Track
+from engine.flow import steps_within
+from engine.readers import Readers
 from engine.result import Account, Result
 from engine.tenancy import Tenancy
-from engine.timing_table import TimingTable
 from ranker.types import FinishReason
 
 
@@ -52,16 +52,14 @@ class Replica:
             config, policy_or_lanes, fairness=fairness, speculation=speculation
         )
         self._skip = skip
-        self._acceptance = acceptance or Acceptance(0.0)
         self._draft_seconds = speculation.draft_seconds if speculation else 0.0
-        self._tenancy = tenancy
         #: Whether an arrival may change what happens next although all slots are taken.
         self._barging = _barging(policy_or_lanes)
         self._account = Account(config.max_num_seqs)
-        self._flow = Flow(self._account.gaps)
-        self._tracks: dict[str, Track] = {}
+        self._readers = Readers(
+            self._account.gaps, tenancy or Tenancy(), acceptance or Acceptance(0.0)
+        )
         self._inbox: deque[Request] = deque()
-        self._table = TimingTable()
         self._refused: list[str] = []
         self._start = math.nan
         self._due = math.inf  # the event that followed the newest schedule()
@@ -69,7 +67,7 @@ class Replica:
     @property
     def outstanding(self) -> int:
         """Requests submitted that have not ended."""
-        return len(self._tracks) + len(self._inbox)
+        return len(self._readers) + len(self._inbox)
 
     def submit(self, request: Request) -> None:
         """A request, which is read and not changed, comes at its ``arrival``.
@@ -111,11 +109,11 @@ class Replica:
     def result(self) -> Result:
         """What happened so far. ``duration`` counts from the first arrival to the clock."""
         return self._account.result(
-            self._table.timings(),
+            self._readers.timings(),
             tuple(self._refused),
             0.0 if math.isnan(self._start) else self.now - self._start,
             self.scheduler.stats,
-            self._tenancy.index if self._tenancy else math.nan,
+            self._readers.tenancy.index,
         )
 
     # -- one step, or many ------------------------------------------------------------------------
@@ -137,21 +135,19 @@ class Replica:
         except QueueFull:
             self._refused.append(request.id)
             return
-        assert request.true_tokens is not None  # check_length
-        self._tracks[request.id] = Track(request, request.true_tokens)
+        self._readers.received(request)
         self._account.waited += self.now - request.arrival  # it came while steps ran
-        if self._tenancy:
-            self._tenancy.waits(request.tenant)
 
     def _step(self) -> bool:
         """One step as the engine takes it; False when nothing can run."""
-        scheduler, flow = self.scheduler, self._flow
+        scheduler, readers = self.scheduler, self._readers
+        flow = readers.flow
         plan = scheduler.schedule(self.now)
         self._due = scheduler.next_event(self.now) or math.inf
         if not plan:
             return False
         decodes = prefill = context = kept = most = 0
-        others: list[Step] = []
+        others: list[Step] = []  # all but the flow's
         drafted: list[Step] = []
         for step in plan.steps:
             request_id, start, tokens, _, samples, drafts = step
@@ -169,40 +165,25 @@ class Replica:
                 prefill += tokens
             others.append(step)
         if kept < len(flow):
-            self._interrupt({step.request_id for step in plan.steps})
-        self._moved(plan, others)
-        moved = plan.swapped_blocks * self.config.block_size
-        seconds = self.cost.step(decodes, prefill, context, moved) + most * self._draft_seconds
+            readers.passed_by({step.request_id for step in plan.steps})
+        readers.moved(plan, others)
+        swapped = plan.swapped_blocks * self.config.block_size
+        seconds = self.cost.step(decodes, prefill, context, swapped) + most * self._draft_seconds
         kv = scheduler.kv_usage
         self._pass(1, seconds, kv, kv)
-        accepted = self._accept(drafted) if drafted else {}
-        if kept:
-            flow.advance(self.now, seconds)
-        done = dict.fromkeys(self._ended(), FinishReason.STOP)
-        joining: list[Track] = []
-        for step in others:
-            if step.samples:
-                track = self._tracks[step.request_id]
-                tokens = 1 + accepted.get(step.request_id, 0)
-                self._sample(track, tokens)
-                if track.request.output_tokens + tokens == track.length:
-                    done[step.request_id] = FinishReason.STOP
-                else:
-                    joining.append(track)
-        ended = scheduler.commit(plan, done, self.now, accepted)
-        for track in joining:
-            flow.join(track)
-            if self._tenancy:
-                self._tenancy.joined(track.request.tenant, flow.beat)
-        for request in ended:
-            self._end(request)
-        if self._tenancy:
-            self._tenancy.tick(self.now, flow.beat)
+        accepted = readers.accept(drafted) if drafted else {}
+        done = readers.step(self.now, seconds, others, accepted)
+        for request in scheduler.commit(
+            plan, dict.fromkeys(done, FinishReason.STOP), self.now, accepted
+        ):
+            if not readers.end(request, self.now):
+                self._refused.append(request.id)  # it filled all memory before its first token
+        readers.committed(self.now)
         return True
 
     def _skip_ahead(self, until: float) -> bool:
         """Skip to the step in which somebody ends, or that something could change."""
-        flow, scheduler = self._flow, self.scheduler
+        flow, scheduler = self._readers.flow, self.scheduler
         batch = len(flow)
         if not batch or batch != scheduler.num_running or self.now >= self._due:
             return False  # somebody prefills, or an event came while a step ran
@@ -229,7 +210,7 @@ class Replica:
 
     def _wait(self, until: float) -> bool:
         """Nothing can run: on to whatever comes first. False when that is ``until``."""
-        self._interrupt(())
+        self._readers.passed_by(())
         events = [until, self._due]
         events += [self._inbox[0].arrival] if self._inbox else []
         then = min(events)
@@ -241,81 +222,12 @@ class Replica:
         self.now = then
         return then < until
 
-    # -- accounts ---------------------------------------------------------------------------------
-
     def _pass(self, steps: int, seconds: float, kv_before: float, kv: float) -> None:
         scheduler = self.scheduler
         self.now += seconds
         self._account.stepped(
             steps, seconds, scheduler.num_waiting, scheduler.num_running, kv_before, kv
         )
-
-    def _moved(self, plan: Plan, others: Sequence[Step]) -> None:
-        """Note who began or ceased to run."""
-        for request_id in plan.preempted:
-            self._tracks[request_id].waiting = True
-            if self._tenancy:
-                self._tenancy.waits(self._tracks[request_id].request.tenant)
-        for step in others:
-            track = self._tracks[step.request_id]
-            if track.waiting:
-                track.waiting = False
-                if self._tenancy:
-                    self._tenancy.runs(track.request.tenant)
-
-    def _interrupt(self, sampled: Collection[str]) -> None:
-        for track in self._flow.leave_all_but(sampled):
-            if self._tenancy:
-                self._tenancy.left(track.request.tenant, self._flow.beat)
-
-    def _ended(self) -> list[str]:
-        """Members of the flow that just got their last token."""
-        ended = self._flow.ended()
-        if self._tenancy:
-            for track in ended:
-                self._tenancy.left(track.request.tenant, self._flow.beat)
-        return [track.request.id for track in ended]
-
-    def _sample(self, track: Track, tokens: int) -> None:
-        """It got tokens in a step, but not with the flow: its first, or after a stall."""
-        request = track.request
-        if request.output_tokens == 0:
-            track.first = self.now
-            if self._tenancy:
-                self._tenancy.first_token(request.tenant, request.prompt_tokens)
-        else:
-            gap = self.now - track.last
-            track.gaps += 1
-            track.longest = max(track.longest, gap)
-            track.squares += gap * gap
-            self._account.gaps.add(gap)
-            if self._tenancy:
-                self._tenancy.token(request.tenant, tokens)
-        track.last = self.now
-
-    def _accept(self, drafted: Sequence[Step]) -> dict[str, int]:
-        """Draft tokens kept by each; no answer goes beyond its length."""
-        found: dict[str, int] = {}
-        for step in drafted:
-            track = self._tracks[step.request_id]
-            room = track.length - track.request.output_tokens - 1
-            found[step.request_id] = count = min(room, self._acceptance.draw(step.drafts))
-            if count and step.request_id in self._flow:
-                self._flow.hasten(track, count)
-                if self._tenancy:
-                    self._tenancy.token(track.request.tenant, count)
-        return found
-
-    def _end(self, request: Request) -> None:
-        track = self._tracks.pop(request.id)
-        if math.isnan(track.first):
-            self._refused.append(request.id)  # it filled all memory before its first token
-            return
-        self._table.add(
-            request.id, request.arrival, track.first, self.now, request.prompt_tokens,
-            request.output_tokens, track.gaps, track.longest, track.squares, request.preemptions,
-            request.tenant, request.lane,
-        )  # fmt: skip
 
 
 def check_length(request: Request, config: SchedulerConfig) -> None:
@@ -329,18 +241,6 @@ def check_length(request: Request, config: SchedulerConfig) -> None:
             f"request {request.id!r} holds {request.prompt_tokens} + {request.true_tokens} tokens, "
             f"but the KV pool {config.capacity}; raise num_blocks"
         )
-
-
-def steps_within(room: float, first: float, growth: float) -> int:
-    """Steps that begin before ``room`` seconds passed; they take ``first``, ``first + growth``, …
-
-    The n-th begins after ``n·first + growth·n(n − 1)/2``: a quadratic in n, solved without
-    cancellation. ``growth`` is at most ``first``: a step attends to what it adds, too.
-    """
-    if room <= 0.0:
-        return 0
-    slope = first - growth / 2.0
-    return math.ceil(2.0 * room / (slope + math.sqrt(slope * slope + 2.0 * growth * room)))
 
 
 def _barging(policy_or_lanes: Policy | Sequence[Lane]) -> bool:

@@ -53,7 +53,7 @@ def simulate(
         fairness=fairness,
         speculation=speculation,
         acceptance=Acceptance(acceptance, seed),
-        tenancy=tenancy_of(requests, fairness),
+        tenancy=tenancy_of(fairness),
     )
     for request in sorted(requests, key=lambda request: request.arrival):
         replica.submit(request)
@@ -61,10 +61,8 @@ def simulate(
     return replica.result()
 
 
-def tenancy_of(requests: Sequence[Request], fairness: FairnessConfig | None) -> Tenancy | None:
-    """What measures fairness between the tenants; None when there is but one."""
-    if len({request.tenant for request in requests}) < 2:
-        return None
+def tenancy_of(fairness: FairnessConfig | None) -> Tenancy:
+    """What measures fairness, by the weights that the scheduler goes by."""
     if fairness is None:
         return Tenancy()
     return Tenancy(
