@@ -142,8 +142,11 @@ class Memory:
         self._release(request)
         request.computed_tokens = 0
 
-    def forget(self, request: Request) -> None:
-        """It ended: give up whatever it holds or wants."""
+    def forget(self, request: Request, *, spoiled: bool = False) -> None:
+        """It ended: give up whatever it holds or wants. ``spoiled``: what it computed may be wrong,
+        so nobody is to find it; a retry computes it again."""
+        if spoiled:
+            self._reuse.disown(request)
         self._reuse.unwant(request)
         self._release(request)
 

@@ -137,6 +137,11 @@ class Reuse:
         """It gave up its blocks."""
         self._recorded.pop(request, None)
 
+    def disown(self, request: Request) -> None:
+        """Let nobody find its blocks any more; who holds them already keeps them."""
+        for block in request.block_table[: self._recorded.get(request, 0)]:
+            self._pool.prefixes.discard(block)
+
     # -- eviction --------------------------------------------------------------------------------
 
     def want(self, request: Request) -> None:
@@ -161,6 +166,7 @@ class Reuse:
         if not {*self._recorded, *self._wanting} <= set(holders):
             raise RuntimeError("a request that ended is remembered")
         for request, count in self._recorded.items():
-            keys = [self._pool.prefixes.key(block) for block in request.block_table[:count]]
-            if keys != list(request.block_hashes[:count]):
+            pairs = zip(request.block_table[:count], request.block_hashes[:count], strict=True)
+            # Without a prefix: disowned by another that shared it.
+            if any(self._pool.prefixes.key(block) not in (key, None) for block, key in pairs):
                 raise RuntimeError(f"request {request.id!r} holds blocks of other prefixes")

@@ -16,7 +16,7 @@ from engine.core.request import Request, Status
 from engine.core.room import Place, Room
 from engine.core.running import Running
 from engine.core.stats import SchedulerStats
-from ranker.types import Forecast
+from ranker.types import FinishReason, Forecast
 
 
 class State:
@@ -153,7 +153,7 @@ class State:
             self.room.remove(request)
             self.memory.unwant(request)
             self.paused.pop(request.id, None)
-        self.memory.forget(request)
+        self.memory.forget(request, spoiled=request.finish_reason is FinishReason.ERROR)
         self.room.settle(request)
         del self.requests[request.id], self.places[request.id]
         self.full.pop(request.id, None)

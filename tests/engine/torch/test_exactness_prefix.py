@@ -130,10 +130,10 @@ def test_what_goes_wrong_is_shared_with_nobody(make_network, make_model, make_se
     """A block with a NaN must not be found; one that is well must survive its holder's end."""
     network = make_network(tie_word_embeddings=False)
     network.model.embed_tokens.weight.data[7] = float("nan")
-    server = make_server(make_model(network), ROOMY)
+    server = make_server(make_model(network), replace(ROOMY, max_num_batched_tokens=40))
     (system,) = random_prompts(1, 1000, 2 * SIZE, 2 * SIZE).values()
     system = [t if t != 7 else 8 for t in system]
-    bad = [*system, *range(20, 19 + SIZE), 7]
+    bad = [*system, *range(20, 19 + SIZE), 7, *range(100, 160)]
     server.submit("well", [*system, 9], GREEDY)
     server.step()
     server.submit("bad", [*bad, 5], GREEDY)
@@ -144,6 +144,9 @@ def test_what_goes_wrong_is_shared_with_nobody(make_network, make_model, make_se
     server.submit("well again", [*system, 9], GREEDY)
     server.run()
     assert server.failed == {"bad", "shares", "late"}
+    # It joined when the block was there and nobody knew yet what is in it.
+    assert server.cached["shares"] > 2 * SIZE
+    assert server.cached["late"] == 0
     network = make_network(tie_word_embeddings=False)
     expected = expect(network, {"p": [*system, 9]})["p"]
     assert server.tokens == {"well": expected, "well again": expected}
