@@ -8,9 +8,10 @@ from engine.core import policies
 from engine.core.config import PreemptionConfig, PreemptionMode
 from engine.core.costs import CostModel
 from engine.core.lanes import Lane, LaneConfig
+from engine.models import load
 from engine.sampling import SamplingParams
 from ranker.types import Forecast
-from tests.engine.torch.reference import TIGHT, random_prompts, reference
+from tests.engine.torch.reference import ROOMY, TIGHT, random_prompts, reference
 
 GREEDY = SamplingParams(max_tokens=25, temperature=0.0)
 #: Long prompts are cheap to move, short ones cheap to compute again.
@@ -57,8 +58,15 @@ def test_for_memory_with_a_host_that_is_full(tiny_model, serve, case, expected):
     assert served.stats.recomputed_tokens > 0
 
 
-@pytest.mark.parametrize("policy", ["srpt_predicted", "gittins", "priority:preempts=yes", "mlfq"])
-@pytest.mark.parametrize("mode", [PreemptionMode.RECOMPUTE, PreemptionMode.SWAP])
+@pytest.mark.parametrize(
+    ("policy", "mode"),
+    [
+        ("srpt_predicted", PreemptionMode.RECOMPUTE),
+        ("srpt_predicted", PreemptionMode.SWAP),
+        ("priority:preempts=yes", PreemptionMode.AUTO),
+        ("mlfq", PreemptionMode.SWAP),
+    ],
+)
 def test_for_order(tiny_model, make_server, case, expected, policy, mode):
     """Ever more urgent requests arrive while the slots are taken and memory is short."""
     config = preempting(mode, max_num_seqs=5, num_blocks=40)
@@ -102,14 +110,13 @@ def test_what_is_sampled_does_not_depend_on_it(tiny_model, serve, mode):
                              ignore_eos=True, repetition_penalty=1.2)
         for i, name in enumerate(prompts)
     }  # fmt: skip
-    alone = {name: serve(tiny_model, {name: ids}, sampling, TIGHT).tokens[name]
-             for name, ids in prompts.items()}  # fmt: skip
+    together = serve(tiny_model, prompts, sampling, ROOMY).tokens
     served = serve(tiny_model, prompts, sampling, preempting(mode, num_blocks=30))
     assert served.preemptions > 0
-    assert served.tokens == alone
+    assert served.tokens == together
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_everything_at_once(make_network, tiny_model, make_server, seed):
     """Shared beginnings, growing conversations, swaps, preemption for order, little memory."""
     config = preempting(PreemptionMode.AUTO, 12, max_num_seqs=4, num_blocks=26)
@@ -134,3 +141,39 @@ def test_everything_at_once(make_network, tiny_model, make_server, seed):
     stats = server.stats
     assert stats.preemptions > 0
     assert stats.memory.prefix_hit_tokens > 0
+
+
+@pytest.mark.slow
+def test_the_bundled_model_in_conversations_with_little_memory(bundled_folder, make_server):
+    """A system prompt that all share, two turns each, swaps, and urgent ones that go first."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = load(bundled_folder, dtype="float32", device="cpu")
+    greedy = SamplingParams(max_tokens=16, temperature=0.0, ignore_eos=True)
+    system = "You are a guide in a museum. Answer briefly, and never say how old you are."
+    subjects = ("tides", "bread", "glass", "honey", "clocks", "moss")
+    config = replace(
+        preempting(PreemptionMode.SWAP, 20), max_num_seqs=3, num_blocks=24, block_size=8
+    )
+    server = make_server(model, config, policies.make("priority:preempts=yes"))
+    asked = {}
+    for turn in range(2):
+        for order, subject in enumerate(subjects):
+            name = f"{subject}{turn}"
+            if turn == 0:
+                turns = [("system", system), ("user", f"How are {subject} made?")]
+                asked[name] = model.encode_chat(turns)
+            else:
+                before = f"{subject}{turn - 1}"
+                asked[name] = asked[before] + server.tokens[before] + model.encode(" And why?")
+            server.submit(name, asked[name], greedy, priority=-order)
+            server.step()
+        server.run()
+    plain = AutoModelForCausalLM.from_pretrained(bundled_folder, dtype=torch.float32).eval()
+    plain.generation_config.eos_token_id = None
+    assert server.tokens == reference(plain, asked, 16)
+    stats = server.stats
+    assert stats.memory.prefix_hit_tokens > 0
+    assert stats.swapped_tokens > 0
+    assert stats.preempted_for_order > 0

@@ -1,10 +1,12 @@
 """The engine on a GPU against transformers on the same GPU. Needs no file and no network."""
 
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 
+from engine.core.config import PreemptionConfig, PreemptionMode
 from engine.core.plan import Plan, Step
 from engine.executor import TorchExecutor
 from engine.models import Model
@@ -24,6 +26,7 @@ SMOLLM2 = {
     "initializer_range": 0.06, "layers": 30,
 }  # fmt: skip
 TINY = {"vocab_size": 1000, "layers": 3}
+SWAP = replace(TIGHT, host_blocks=40, preemption=PreemptionConfig(PreemptionMode.SWAP))
 #: Logits closer than this, relative to the largest, are a tie that either side may break.
 TIE = 1e-5
 
@@ -46,10 +49,11 @@ def gap(network, prompt, expected, got):
     return float((logits[expected[where]] - logits[got[where]]).abs() / logits.abs().max())
 
 
-@pytest.mark.parametrize("config", [ROOMY, TIGHT], ids=["roomy", "tight"])
+@pytest.mark.parametrize("config", [ROOMY, TIGHT, SWAP], ids=["roomy", "tight", "swap"])
 @pytest.mark.parametrize("shape", [TINY, SMOLLM2], ids=["tiny", "smollm2"])
 def test_float32_gives_the_tokens_of_transformers(make_network, make_model, serve, shape, config):
-    """24 prompts together; ``tight`` adds chunked prompts, mixed steps and preemptions."""
+    """24 prompts together; ``tight`` adds chunked prompts, mixed steps and preemptions, ``swap``
+    moves to pinned memory and back."""
     prompts = random_prompts(24, shape["vocab_size"], 1, 70)
     plain = make_network(**shape).to(DEVICE)
     expected = reference(plain, prompts, 25)
@@ -63,7 +67,9 @@ def test_float32_gives_the_tokens_of_transformers(make_network, make_model, serv
     }
     assert all(size < TIE for size in ties.values()), ties
     assert len(ties) <= 1, ties
-    if config is TIGHT:
+    if config is SWAP:
+        assert served.stats.swapped_tokens > 0
+    if config is not ROOMY:
         assert served.preemptions > 0
         assert served.later_chunks > 0
         assert served.mixed_steps > 0
