@@ -74,6 +74,8 @@ class EngineSetup:
     def __post_init__(self) -> None:
         if not self.model:
             raise ValueError("model must not be empty")
+        if not self.lanes:
+            raise ValueError("lanes must name at least one lane")
         if self.threads < 0:
             raise ValueError(f"threads must be >= 0, got {self.threads}")
         for name in ("kv_gib", "swap_gib"):
