@@ -16,13 +16,15 @@ from engine.gaps import Gaps, ramp_squares
 class Track:
     """A request in a simulation: how far it will go, and what its reader has seen so far.
 
-    first, last: when its first and its newest token came. gaps, longest, squares: count, longest
-    and sum of squares of the times between them, without those since it last joined the flow.
+    work: predicted seconds, while it waits. first, last: when its first and its newest token came.
+    gaps, longest, squares: count, longest and sum of squares of the times between them, without
+    those since it last joined the flow.
     """
 
     request: Request
     length: int
     waiting: bool = True
+    work: float = 0.0
     first: float = math.nan
     last: float = math.nan
     gaps: int = 0

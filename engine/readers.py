@@ -10,6 +10,7 @@ from engine.core.plan import Plan, Step
 from engine.core.request import Request
 from engine.flow import Flow, Track
 from engine.gaps import Gaps
+from engine.outlook import Outlook
 from engine.tenancy import Tenancy
 from engine.timing_table import TimingTable
 from engine.timings import Timings
@@ -19,10 +20,15 @@ class Readers:
     """One per request that came and has not ended. Told of each step in this order: who is passed
     by, who moved, drafts accepted, the step, ends, committed."""
 
-    def __init__(self, gaps: Gaps, tenancy: Tenancy, acceptance: Acceptance) -> None:
+    def __init__(
+        self, gaps: Gaps, tenancy: Tenancy, acceptance: Acceptance, outlook: Outlook | None
+    ) -> None:
         self.flow = Flow(gaps)
         self.tenancy = tenancy
+        #: Predicted seconds of all that wait; 0 without an outlook.
+        self.waiting_work = 0.0
         self._gaps = gaps
+        self._outlook = outlook
         self._acceptance = acceptance
         self._tracks: dict[str, Track] = {}
         self._joining: list[Track] = []
@@ -38,8 +44,8 @@ class Readers:
     def received(self, request: Request) -> None:
         """It came, and waits; ``true_tokens`` must be known."""
         assert request.true_tokens is not None
-        self._tracks[request.id] = Track(request, request.true_tokens)
-        self.tenancy.waits(request.tenant)
+        track = self._tracks[request.id] = Track(request, request.true_tokens)
+        self._waits(track)
 
     def passed_by(self, planned: Collection[str]) -> None:
         """A step has only these: whoever else was in the flow gets no token now."""
@@ -49,14 +55,13 @@ class Readers:
     def moved(self, plan: Plan, others: Sequence[Step]) -> None:
         """Who began to run, among ``others``, and who ceased to."""
         for request_id in plan.preempted:
-            track = self._tracks[request_id]
-            track.waiting = True
-            self.tenancy.waits(track.request.tenant)
+            self._waits(self._tracks[request_id])
         for step in others:
             track = self._tracks[step.request_id]
             if track.waiting:
                 track.waiting = False
                 self.tenancy.runs(track.request.tenant)
+                self.waiting_work -= track.work
 
     def accept(self, drafted: Sequence[Step]) -> dict[str, int]:
         """Draft tokens kept by each; no answer goes beyond its length."""
@@ -100,6 +105,8 @@ class Readers:
         track = self._tracks.pop(request.id)
         if math.isnan(track.first):
             return False
+        if self._outlook:
+            self._outlook.ended(request.output_tokens)
         self._table.add(
             request.id, request.arrival, track.first, now, request.prompt_tokens,
             request.output_tokens, track.gaps, track.longest, track.squares, request.preemptions,
@@ -114,6 +121,13 @@ class Readers:
             self.tenancy.joined(track.request.tenant, self.flow.beat)
         self._joining.clear()
         self.tenancy.tick(now, self.flow.beat)
+
+    def _waits(self, track: Track) -> None:
+        track.waiting = True
+        self.tenancy.waits(track.request.tenant)
+        if self._outlook:
+            track.work = self._outlook.work(track.request)
+            self.waiting_work += track.work
 
     def _sample(self, track: Track, tokens: int, now: float) -> None:
         """It got tokens, but not with the flow: its first, or after a stall."""

@@ -17,8 +17,11 @@ from engine.core.request import Request
 from engine.core.scheduler import QueueFull, Scheduler
 from engine.core.speculation import SpeculationConfig
 from engine.flow import steps_within
+from engine.gaps import Gaps
+from engine.outlook import Outlook
 from engine.readers import Readers
 from engine.result import Account, Result
+from engine.templates import check_length, fresh
 from engine.tenancy import Tenancy
 from ranker.types import FinishReason
 
@@ -28,7 +31,8 @@ class Replica:
 
     ``skip``: runs of equal decode steps are taken at once; the outcome is the same without, up to
     rounding, and slower. ``acceptance`` decides how many draft tokens a step keeps when the
-    scheduler speculates; without it none are kept. ``tenancy`` watches fairness.
+    scheduler speculates; without it none are kept. ``tenancy`` watches fairness. ``outlook``
+    predicts work, for routers that ask.
 
     A policy that learns is changed: give each replica one of its own.
     """
@@ -44,6 +48,7 @@ class Replica:
         speculation: SpeculationConfig | None = None,
         acceptance: Acceptance | None = None,
         tenancy: Tenancy | None = None,
+        outlook: Outlook | None = None,
     ) -> None:
         self.config = config
         self.cost = cost
@@ -51,13 +56,14 @@ class Replica:
         self.scheduler = Scheduler(
             config, policy_or_lanes, fairness=fairness, speculation=speculation
         )
+        self._outlook = outlook
         self._skip = skip
         self._draft_seconds = speculation.draft_seconds if speculation else 0.0
         #: Whether an arrival may change what happens next although all slots are taken.
         self._barging = _barging(policy_or_lanes)
         self._account = Account(config.max_num_seqs)
         self._readers = Readers(
-            self._account.gaps, tenancy or Tenancy(), acceptance or Acceptance(0.0)
+            self._account.gaps, tenancy or Tenancy(), acceptance or Acceptance(0.0), outlook
         )
         self._inbox: deque[Request] = deque()
         self._refused: list[str] = []
@@ -68,6 +74,22 @@ class Replica:
     def outstanding(self) -> int:
         """Requests submitted that have not ended."""
         return len(self._readers) + len(self._inbox)
+
+    @property
+    def predicted_work(self) -> float:
+        """Seconds of work that requests which came are predicted to need still.
+
+        Raises ``RuntimeError`` without an outlook.
+        """
+        if self._outlook is None:
+            raise RuntimeError("predicted_work needs a replica with an outlook")
+        running = sum(map(self._outlook.work, self.scheduler.running))
+        return running + self._readers.waiting_work + sum(map(self._outlook.work, self._inbox))
+
+    @property
+    def gaps(self) -> Gaps:
+        """Times between tokens so far."""
+        return self._account.gaps
 
     def submit(self, request: Request) -> None:
         """A request, which is read and not changed, comes at its ``arrival``.
@@ -119,17 +141,7 @@ class Replica:
     # -- one step, or many ------------------------------------------------------------------------
 
     def _receive(self, template: Request) -> None:
-        request = Request(
-            template.id,
-            template.arrival,
-            template.prompt_tokens,
-            template.forecast,
-            template.true_tokens,
-            template.tenant,
-            template.lane,
-            template.priority,
-            template.block_hashes,
-        )
+        request = fresh(template)
         try:
             self.scheduler.add(request)
         except QueueFull:
@@ -227,19 +239,6 @@ class Replica:
         self.now += seconds
         self._account.stepped(
             steps, seconds, scheduler.num_waiting, scheduler.num_running, kv_before, kv
-        )
-
-
-def check_length(request: Request, config: SchedulerConfig) -> None:
-    """Raise ``ValueError`` unless its ``true_tokens`` are known and fit ``config``."""
-    if request.true_tokens is None or request.true_tokens < 1:
-        raise ValueError(
-            f"request {request.id!r} needs true_tokens of at least 1, got {request.true_tokens}"
-        )
-    if request.prompt_tokens + request.true_tokens > config.capacity:
-        raise ValueError(
-            f"request {request.id!r} holds {request.prompt_tokens} + {request.true_tokens} tokens, "
-            f"but the KV pool {config.capacity}; raise num_blocks"
         )
 
 

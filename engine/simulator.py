@@ -12,8 +12,9 @@ from engine.core.lanes import Lane
 from engine.core.policies.base import Policy
 from engine.core.request import Request
 from engine.core.speculation import SpeculationConfig
-from engine.replica import Replica, check_length
+from engine.replica import Replica
 from engine.result import Result
+from engine.templates import check_length
 from engine.tenancy import Tenancy
 
 __all__ = ["Result", "simulate"]

@@ -80,3 +80,8 @@ def in_columns(timings: Iterable[Timing]) -> Timings:
             t.gaps, t.longest_gap, t.gap_squares, t.preemptions, t.tenant, t.lane,
         )  # fmt: skip
     return table.timings()
+
+
+def merged(parts: Iterable[Timings]) -> Timings:
+    """All of them in order of finish."""
+    return in_columns(sorted((t for part in parts for t in part), key=lambda t: t.finished))

@@ -3,7 +3,9 @@ import pytest
 from scipy.stats import kendalltau, kstest
 
 from engine import workload
+from engine.arrivals import Shape
 from engine.core.costs import CostModel
+from engine.forecasts import Kind, forecasts
 from engine.workload import Lengths
 
 
@@ -25,6 +27,31 @@ def test_burstiness_widens_the_gaps():
     gaps = np.diff(workload.renewal(20_000, 4.0, 0.25, rng()))
     assert gaps.mean() == pytest.approx(0.25, rel=0.05)
     assert gaps.std() / gaps.mean() == pytest.approx(2.0, rel=0.05)  # 1/sqrt(shape)
+
+
+def test_exact_rates_add_up_as_those_of_vllm_bench_serve():
+    arrivals = workload.renewal(500, 4.0, 1.0, rng(), exact=True)
+    free = workload.renewal(500, 4.0, 1.0, rng())
+    gaps = np.diff(arrivals)
+    assert np.allclose(gaps / gaps.mean(), np.diff(free) / np.diff(free).mean())
+    assert 120 < arrivals[-1] < 125  # 125 seconds less the first gap, which is cut off
+
+
+def test_infinite_burstiness_is_evenly_spaced():
+    assert np.allclose(np.diff(workload.renewal(50, 4.0, np.inf, rng())), 0.25)
+
+
+@pytest.mark.parametrize("shape", list(Shape))
+def test_ramps_follow_the_number_of_the_request(shape):
+    gaps = np.diff(workload.ramp(101, 2.0, 8.0, shape, np.inf, rng()))
+    middle = 5.0 if shape is Shape.LINEAR else 4.0
+    assert 1 / gaps[0] == pytest.approx(2.0, rel=0.04)
+    assert 1 / gaps[49] == pytest.approx(middle)  # the gap before the 51st of 101 requests
+    assert 1 / gaps[-1] == pytest.approx(8.0)
+    noisy = workload.ramp(4000, 2.0, 8.0, shape, 1.0, rng())
+    assert noisy[-1] == pytest.approx(
+        workload.ramp(4000, 2.0, 8.0, shape, np.inf, rng())[-1], rel=0.1
+    )
 
 
 def test_waves_alternate_between_two_rates():
@@ -75,6 +102,46 @@ def test_calibrated_pure_noise_is_flat():
     assert medians.max() / medians.min() < 1.6
 
 
+@pytest.mark.parametrize("kind", list(Kind))
+def test_forecasts_by_kind(kind):
+    output, known = lengths(3000), lengths(6000)[3000:]
+    made = forecasts(kind, output, known, 0.5, rng(5))
+    scores = np.array([forecast.score for forecast in made])
+    found = 0.0 if kind is Kind.FLAT else kendalltau(scores, output).statistic
+    expected = {Kind.TRUTH: 1.0, Kind.FLAT: 0.0}.get(kind, 0.5)
+    assert found == pytest.approx(expected, abs=0.03)
+    covered = np.mean([y <= f.quantile(0.9) for y, f in zip(output, made, strict=True)])
+    honest = {Kind.TRUTH: 1.0, Kind.NOISE: 0.9, Kind.FLAT: 0.9, Kind.OVERCONFIDENT: 0.55}[kind]
+    assert covered == pytest.approx(honest, abs=0.06)
+    if kind is Kind.FLAT:
+        assert all(forecast is made[0] for forecast in made)
+    if kind is Kind.TRUTH:
+        assert [forecast.median for forecast in made] == list(output)
+
+
+def test_overconfident_forecasts_are_right_on_the_whole():
+    """Their points spread as lengths do: only which request gets which is wrong."""
+    output, known = lengths(3000), lengths(6000)[3000:]
+    made = forecasts(Kind.OVERCONFIDENT, output, known, 0.0, rng(5))
+    points = [forecast.median for forecast in made]
+    for level in (0.1, 0.5, 0.9):
+        assert np.quantile(points, level) == pytest.approx(np.quantile(known, level), rel=0.15)
+    assert all(len(set(forecast.quantiles)) == 1 for forecast in made)
+
+
+def test_requests_carry_what_they_are_given():
+    drawn = Lengths(np.array([3, 4]), np.array([5, 6]))
+    made = workload.requests(
+        np.array([0.5, 1.5]), drawn, tenants=["a", "b"], lane="chat", prefix="x-"
+    )
+    assert [(r.id, r.arrival, r.prompt_tokens, r.true_tokens, r.tenant, r.lane) for r in made] == [
+        ("x-0", 0.5, 3, 5, "a", "chat"),
+        ("x-1", 1.5, 4, 6, "b", "chat"),
+    ]
+    with pytest.raises(ValueError, match="one size"):
+        workload.requests(np.array([0.5, 1.5]), drawn, tenants=["a"])
+
+
 def test_rate_fills_the_share_of_time_asked_for():
     cost = CostModel(base=0.03, decode=0.002, prefill=0.0007)
     drawn = Lengths(np.full(2000, 30), lengths())
@@ -91,6 +158,8 @@ def test_names_what_is_wrong():
         workload.noisy_scores(lengths(), 1.5, rng())
     with pytest.raises(ValueError, match="burstiness"):
         workload.renewal(5, 1.0, 0.0, rng())
+    with pytest.raises(ValueError, match="end"):
+        workload.ramp(5, 1.0, 0.0, Shape.LINEAR, 1.0, rng())
     with pytest.raises(ValueError, match="swing"):
         workload.waves(5, 1.0, 60.0, 1.5, rng())
     with pytest.raises(ValueError, match="one size"):
