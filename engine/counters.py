@@ -35,6 +35,7 @@ class Counters:
     met: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     measured: deque[MeasuredStep] = field(default_factory=lambda: deque(maxlen=_KEPT_STEPS))
+    _mark: float | None = None  #: when the last step was over, if nothing was waited for since
 
     def queued(self, scored: bool, waiting: int) -> None:
         self.scored += scored
@@ -48,10 +49,19 @@ class Counters:
         self.output_tokens += sampled
         self.prompt_tokens += plan.prefill_tokens
         self.peak_running = max(self.peak_running, running)
-        if plan.steps and seconds > 0.0:
+
+    def idle(self) -> None:
+        """The thread waits for something to do."""
+        self._mark = None
+
+    def cycled(self, plan: Plan, begun: float, ended: float) -> None:
+        """All of a step is over: scheduling, model, text. What the thread did since the step before
+        counts too, unless it waited."""
+        start, self._mark = begun if self._mark is None else self._mark, ended
+        if plan.steps and not plan.swapped_blocks and ended > start:
             context = sum(step.start + 1 for step in plan.steps if step.decodes)
             self.measured.append(
-                MeasuredStep(plan.decode_tokens, plan.prefill_tokens, context, seconds)
+                MeasuredStep(plan.decode_tokens, plan.prefill_tokens, context, ended - start)
             )
 
     def finished(self, lane: Lane, reason: FinishReason, latencies: Latencies | None) -> None:

@@ -52,6 +52,23 @@ class Executor(Protocol):
         ...
 
 
+def attempt(executor: Executor, plan: Plan) -> tuple[Mapping[str, int], bool]:
+    """Run a plan; its tokens, and whether the step failed. Raises ``MovesFailed`` alone."""
+    try:
+        return executor.run(plan), False
+    except MovesFailed:
+        raise
+    except Exception as error:
+        # The type alone: the message of a foreign error might quote an input.
+        log.error(
+            "step %d failed (%s); its %d requests end with an error",
+            plan.number,
+            type(error).__name__,
+            len(plan.steps),
+        )
+        return {}, True
+
+
 class TorchExecutor:
     """Executor over a :class:`Runner`. One thread at a time, but for :meth:`add`."""
 

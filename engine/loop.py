@@ -11,16 +11,15 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from engine.core.plan import Plan
 from engine.core.request import Request
 from engine.core.scheduler import QueueFull, Scheduler
 from engine.costs import MeasuredStep
 from engine.counters import Counters
 from engine.detokenise import Decode
 from engine.events import Dead, InUse, Overloaded
-from engine.executor import Executor, MovesFailed
+from engine.executor import Executor, attempt
 from engine.hashing import BlockHasher
 from engine.live import OnOutcome
 from engine.roster import Roster
@@ -169,7 +168,8 @@ class EngineLoop:
             return self._counters.snapshot(self._scheduler)
 
     def measured_steps(self) -> list[MeasuredStep]:
-        """The newest steps with their times, to fit a cost model to."""
+        """The newest steps with their times, those of the loop itself included: what a simulated
+        step must take for a simulated engine to keep the pace of this one."""
         with self._changed:
             return list(self._counters.measured)
 
@@ -187,10 +187,13 @@ class EngineLoop:
 
     def _await_work(self) -> bool:
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._scheduler.has_work or self._roster.leavers or self._closing
-            )
+            if not self._awaited():
+                self._counters.idle()
+                self._changed.wait_for(self._awaited)
             return not self._closing
+
+    def _awaited(self) -> bool:
+        return self._scheduler.has_work or self._roster.leavers or self._closing
 
     def _step(self) -> None:
         begun = self._clock()
@@ -203,10 +206,11 @@ class EngineLoop:
                 if self._scheduler.has_work:
                     event = self._scheduler.next_event(begun)
                     pause = _STALLED_S if event is None else min(_STALLED_S, event - begun)
+                    self._counters.idle()
                     self._changed.wait(pause)
                 return
         ran_at = self._clock()
-        tokens, failed = self._run(plan)
+        tokens, failed = attempt(self._executor, plan)
         now = self._clock()
         with self._changed:
             finished, events = self._roster.take(plan, tokens, failed, now)
@@ -214,7 +218,9 @@ class EngineLoop:
                 events += self._end(request, request.finish_reason or FinishReason.ERROR, now)
             self._roster.forget()
             self._counters.stepped(plan, len(tokens), self._scheduler.num_running, now - ran_at)
-            self._counters.schedule_seconds += self._clock() - now
+            ended = self._clock()
+            self._counters.cycled(plan, begun, ended)
+            self._counters.schedule_seconds += ended - now
             self._counters.failed_steps += failed
             self._changed.notify_all()
         for stream in deliver(events):
@@ -225,20 +231,6 @@ class EngineLoop:
         self._counters.finished(lane, reason, self._roster.latencies(request.id, now))
         return self._roster.end(request, reason, now)
 
-    def _run(self, plan: Plan) -> tuple[Mapping[str, int], bool]:
-        try:
-            return self._executor.run(plan), False
-        except MovesFailed:
-            raise
-        except Exception as error:
-            log.error(
-                "step %d failed (%s); its %d requests end with an error",
-                plan.number,
-                type(error).__name__,
-                len(plan.steps),
-            )
-            return {}, True
-
     def _die(self) -> None:
         """Nothing runs any more: end every stream there is."""
         with self._changed:
@@ -247,4 +239,3 @@ class EngineLoop:
             events = self._roster.end_all(reason, self._clock())
             self._changed.notify_all()
         deliver(events)
-
