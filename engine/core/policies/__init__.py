@@ -6,7 +6,8 @@ from engine.core.policies.base import Key, Policy, Starvation
 from engine.core.policies.boost import Boost, BoostConfig, Setting
 from engine.core.policies.catalogue import DESCRIPTIONS, NAMES, make
 from engine.core.policies.fcfs import Fcfs
-from engine.core.policies.gittins import Gittins, GittinsConfig
+from engine.core.policies.gittins import Gittins
+from engine.core.policies.granularity import Granularity
 from engine.core.policies.ltr import Ltr, LtrConfig
 from engine.core.policies.mlfq import Mlfq, MlfqConfig
 from engine.core.policies.options import names
@@ -15,7 +16,7 @@ from engine.core.policies.prompt_sjf import PromptSjf
 from engine.core.policies.ranked import Ranked
 from engine.core.policies.size import Size
 from engine.core.policies.sjf import Sjf
-from engine.core.policies.srpt import Srpt, SrptConfig
+from engine.core.policies.srpt import Srpt
 from engine.core.policies.srpt_predicted import SrptPredicted, SrptPredictedConfig
 from engine.core.policies.tie import Tie, TieConfig
 
@@ -26,7 +27,7 @@ __all__ = [
     "BoostConfig",
     "Fcfs",
     "Gittins",
-    "GittinsConfig",
+    "Granularity",
     "Key",
     "Ltr",
     "LtrConfig",
@@ -41,7 +42,6 @@ __all__ = [
     "Size",
     "Sjf",
     "Srpt",
-    "SrptConfig",
     "SrptPredicted",
     "SrptPredictedConfig",
     "Starvation",

@@ -10,7 +10,8 @@ from engine.core.costs import CostModel
 from engine.core.policies.base import Policy
 from engine.core.policies.boost import Boost, BoostConfig, Setting
 from engine.core.policies.fcfs import Fcfs
-from engine.core.policies.gittins import Gittins, GittinsConfig
+from engine.core.policies.gittins import Gittins
+from engine.core.policies.granularity import Granularity
 from engine.core.policies.ltr import Ltr, LtrConfig
 from engine.core.policies.mlfq import Mlfq, MlfqConfig
 from engine.core.policies.options import configured, keys, split
@@ -19,7 +20,7 @@ from engine.core.policies.prompt_sjf import PromptSjf
 from engine.core.policies.ranked import Ranked
 from engine.core.policies.size import Size
 from engine.core.policies.sjf import Sjf
-from engine.core.policies.srpt import Srpt, SrptConfig
+from engine.core.policies.srpt import Srpt
 from engine.core.policies.srpt_predicted import SrptPredicted, SrptPredictedConfig
 from engine.core.policies.tie import Tie, TieConfig
 
@@ -67,7 +68,7 @@ ENTRIES: Mapping[str, Entry] = {
     "srpt": Entry(
         "shortest remaining time by true lengths, preempting; simulation only",
         Srpt,
-        SrptConfig(),
+        Granularity(),
         instead="srpt_predicted",
     ),
     "srpt_predicted": Entry(
@@ -75,9 +76,7 @@ ENTRIES: Mapping[str, Entry] = {
         SrptPredicted,
         SrptPredictedConfig(),
     ),
-    "gittins": Entry(
-        "Gittins index of the forecast's quantiles; preempts", Gittins, GittinsConfig()
-    ),
+    "gittins": Entry("Gittins index of the forecast's quantiles; preempts", Gittins, Granularity()),
     "tie": Entry("expected length inflated by the tail, with ageing", Tie, TieConfig()),
     "ltr": Entry(
         "lowest score first in every step, with the starvation rule of vllm-ltr; preempts",

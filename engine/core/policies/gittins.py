@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from engine.core import remaining
 from engine.core.policies.base import Key, Static
+from engine.core.policies.granularity import Granularity
 from engine.core.policies.size import Size
 from engine.core.request import Request
 from ranker.types import Forecast
-
-
-@dataclass(frozen=True, slots=True)
-class GittinsConfig:
-    """granularity: output tokens after which a running request is keyed anew.
-
-    Raises ``ValueError`` naming the field.
-    """
-
-    granularity: int = 16
-
-    def __post_init__(self) -> None:
-        if self.granularity < 1:
-            raise ValueError(f"granularity must be at least 1 token, got {self.granularity}")
 
 
 class Gittins(Static):
@@ -39,8 +25,8 @@ class Gittins(Static):
     name = "gittins"
     preempts = True
 
-    def __init__(self, config: GittinsConfig | None = None, size: Size | None = None) -> None:
-        self.config = config or GittinsConfig()
+    def __init__(self, config: Granularity | None = None, size: Size | None = None) -> None:
+        self.config = config or Granularity()
         self._size = size or Size()
 
     def key(self, request: Request) -> Key:
@@ -49,23 +35,24 @@ class Gittins(Static):
         return (self._rank(request, request.forecast), request.arrival)
 
     def rekey_after(self, request: Request) -> int | None:
-        return None if request.forecast is None else self.config.granularity
+        return None if request.forecast is None else self.config.rekey_after(request)
 
     def _rank(self, request: Request, forecast: Forecast) -> float:
         """Work per completion under the best quantum, above 0.
 
-        Between two knots the density is constant, so the hazard rises and no quantum inside is
-        better than both ends; in the tail it stands still, so its best ends are its start and
-        infinity.
+        Between two knots the density is constant (in work as in tokens: that attention makes late
+        tokens dearer counts at the knots alone), so the hazard rises and no quantum inside is
+        better than both ends. In the tail it stands still: start or infinity.
         """
-        knots = remaining.knots(forecast, request.output_tokens)
+        done = self.config.counted(request)
+        knots = remaining.knots(forecast, done)
         best = math.inf
         worked, spent, ended = 0.0, 0.0, 0.0  # work to come up to a knot, what of it is expected
         for tokens, probability in knots:
-            work = self._size.to_come(request, tokens)
+            work = self._size.to_come(request, done, tokens)
             spent += (work - worked) * (1.0 - (ended + probability) / 2.0)
             worked, ended = work, probability
             if ended > 0.0:
                 best = min(best, spent / ended)
-        to_end = self._size.to_come(request, knots[-1][0] + remaining.tail(forecast))
+        to_end = self._size.to_come(request, done, knots[-1][0] + remaining.tail(forecast))
         return min(best, spent + (1.0 - ended) * (to_end - worked))

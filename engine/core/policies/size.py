@@ -30,18 +30,14 @@ class Size:
             return output_tokens
         return self.cost.work(request.prompt_tokens, output_tokens, self.batch)
 
-    def to_come(self, request: Request, output_tokens: float) -> float:
-        """Of what is left when ``output_tokens`` more are to come.
+    def to_come(self, request: Request, done: int, more: float) -> float:
+        """Of what is left when ``more`` output tokens come after the first ``done``.
 
         Prompt tokens not computed yet count, and all tokens again of one whose memory was taken.
         """
         if self.cost is None:
-            return output_tokens
-        done, pending = request.output_tokens, request.pending_tokens
-        if done and pending == 1:
-            pending = 0  # the newest token, which the next decode computes
-        return (
-            self.cost.prefill * pending
-            + self.whole(request, done + output_tokens)
-            - self.whole(request, done)
-        )
+            return more
+        work = self.whole(request, done + more) - self.whole(request, done)
+        if request.output_tokens and request.pending_tokens == 1:
+            return work  # the newest token is computed by the next decode
+        return work + self.cost.prefill * request.pending_tokens

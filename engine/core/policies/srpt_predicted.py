@@ -7,25 +7,23 @@ from dataclasses import dataclass
 
 from engine.core import remaining
 from engine.core.policies.base import Key, Static
+from engine.core.policies.granularity import Granularity
 from engine.core.policies.size import Size
 from engine.core.request import Request, Status
 
 
 @dataclass(frozen=True, slots=True)
-class SrptPredictedConfig:
-    """granularity: output tokens after which a running request is keyed anew. protect: share of
-    the length first predicted, from which on no order displaces a request: 0.8 in the paper, 0 from
-    its first token on, inf never.
+class SrptPredictedConfig(Granularity):
+    """protect: share of the length first predicted, from which on no order displaces a request:
+    0.8 in the paper, 0 from its first token on, inf never.
 
     Raises ``ValueError`` naming the field.
     """
 
-    granularity: int = 16
     protect: float = 0.8
 
     def __post_init__(self) -> None:
-        if self.granularity < 1:
-            raise ValueError(f"granularity must be at least 1 token, got {self.granularity}")
+        Granularity.__post_init__(self)
         if not self.protect >= 0.0:
             raise ValueError(f"protect must be at least 0, got {self.protect}")
 
@@ -55,17 +53,17 @@ class SrptPredicted(Static):
         ``(-1, arrival)`` of those protected."""
         if request.forecast is None or self._late(request):
             return (-1.0 if request.status is Status.RUNNING else 0.0, request.arrival)
-        left = remaining.mean(request.forecast, request.output_tokens)
-        return (self._size.to_come(request, left), request.arrival)
+        done = self.config.counted(request)
+        left = remaining.mean(request.forecast, done)
+        return (self._size.to_come(request, done, left), request.arrival)
 
     def rekey_after(self, request: Request) -> int | None:
         """Sooner where protection begins; never once it has."""
         if self._late(request):
             return None
         until = self._limit(request) - request.output_tokens
-        if until >= self.config.granularity:
-            return self.config.granularity
-        return max(1, math.ceil(until))
+        after = self.config.rekey_after(request)
+        return after if after <= until else max(1, math.ceil(until))
 
     def observe(self, request: Request, now: float) -> None:
         self._protected_from.pop(request.id, None)

@@ -1,4 +1,5 @@
-"""Golden traces: who starts in which step, per policy. A change here is a change of behaviour."""
+"""Golden traces: who starts and ends in which order, per policy. A change here is a change of
+behaviour."""
 
 import json
 from pathlib import Path
@@ -7,7 +8,7 @@ import pytest
 
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
-from engine.core.policies import make
+from engine.core.policies import NAMES, make
 from engine.core.request import Request
 from engine.simulator import simulate
 from ranker.types import LEVELS, Forecast
@@ -29,19 +30,27 @@ def trace():
                 float(said[i]), tuple(said[i] * (0.6 + 0.8 * p) for p in LEVELS), "golden", "1"
             ),
             true_tokens=true[i],
+            priority=2 - i % 3,
         )
         for i in range(12)
     ]
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN))
-def test_order_of_first_tokens(name):
-    policy, _, setting = name.partition("-")
-    kwargs = {"setting": setting} if setting else {}
+def test_trace(name):
     config = SchedulerConfig(2, 64, 16, 36)
-    result = simulate(trace(), config, make(policy, cost=COST, batch=2, **kwargs), COST)
-    ordered = sorted(result.timings, key=lambda timing: timing.first_token)
-    assert "".join(timing.request_id for timing in ordered) == GOLDEN[name]["first_tokens"]
-    mean = result.summary.e2el.mean
-    assert mean == pytest.approx(GOLDEN[name]["mean_e2el"], rel=1e-9)
-    assert result.preemptions == GOLDEN[name]["preemptions"]
+    result = simulate(trace(), config, make(name, cost=COST, batch=2), COST)
+    expected = GOLDEN[name]
+    assert order(result, "first_token") == expected["first_tokens"]
+    assert order(result, "finished") == expected["finished"]
+    assert result.summary.e2el.mean == pytest.approx(expected["mean_e2el"], rel=1e-9)
+    assert result.preemptions == expected["preemptions"]
+
+
+def order(result, event):
+    ordered = sorted(result.timings, key=lambda timing: getattr(timing, event))
+    return "".join(timing.request_id for timing in ordered)
+
+
+def test_every_policy_has_a_trace():
+    assert {name.partition(":")[0].partition("-")[0] for name in GOLDEN} == set(NAMES)

@@ -12,7 +12,7 @@ from tests.engine.core.policy_parts import one_slot, point, running, uniform, wa
 
 
 def test_least_expected_rest_first_given_what_has_come():
-    policy = SrptPredicted(SrptPredictedConfig(protect=math.inf))
+    policy = SrptPredicted(SrptPredictedConfig(granularity=1, protect=math.inf))
     begun = running("a", 300, 0.0, forecast=uniform(0, 1000))
     fresh = waiting("b", 1.0, forecast=uniform(0, 600))
     assert policy.key(begun) == (remaining.mean(begun.forecast, 300), 0.0)
@@ -44,7 +44,8 @@ def test_keyed_anew_exactly_where_protection_begins():
     policy = SrptPredicted(SrptPredictedConfig(granularity=16))
     forecast = uniform(0, 100)
     limit = math.ceil(0.8 * remaining.mean(forecast, 0))
-    assert policy.rekey_after(running("a", 0, forecast=forecast)) == 16
+    assert policy.rekey_after(running("a", 0, forecast=forecast)) == 1
+    assert policy.rekey_after(running("a", 1, forecast=forecast)) == 15
     assert policy.rekey_after(running("a", limit - 3, forecast=forecast)) == 3
     assert policy.rekey_after(running("a", limit, forecast=forecast)) is None
     assert policy.key(running("a", limit, 5.0, forecast=forecast)) == (-1.0, 5.0)
