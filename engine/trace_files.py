@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from engine.tables import read_rows, whole_number
 from engine.traces import Trace
 from engine.workload import Lengths
 
@@ -21,9 +20,7 @@ COLUMNS = (*REQUIRED, *OPTIONAL)
 
 def trace_names(path: Path) -> list[str]:
     """Traces in a file, in order of appearance; empty when it has no column ``trace``."""
-    return list(
-        dict.fromkeys(str(row["trace"]) for row in _rows(path, ("trace",)) if "trace" in row)
-    )
+    return _names(read_rows(path, ("trace",)))
 
 
 def read_trace(path: Path, name: str | None = None) -> Trace:
@@ -39,14 +36,15 @@ def read_trace(path: Path, name: str | None = None) -> Trace:
     a value that is no number, arrivals in part of the rows, or no rows; ``OSError`` when the file
     cannot be read.
     """
-    names = trace_names(path)
-    chosen = _choose(names, name, path)
-    rows = [
-        row
-        for row in _rows(path, (*COLUMNS, *(("trace",) if names else ())), chosen)
-        if chosen is None or str(row["trace"]) == chosen
-    ]
+    rows = list(read_rows(path, (*COLUMNS, "trace")))
+    chosen = _choose(_names(rows), name, path)
+    if chosen is not None:
+        rows = [row for row in rows if str(row.get("trace")) == chosen]
     return _trace(chosen or path.stem, rows, path)
+
+
+def _names(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(str(row["trace"]) for row in rows if row.get("trace") is not None))
 
 
 def _choose(names: list[str], name: str | None, path: Path) -> str | None:
@@ -68,7 +66,7 @@ def _trace(name: str, rows: list[Mapping[str, Any]], path: Path) -> Trace:
     columns: dict[str, list[Any]] = {column: [] for column in COLUMNS}
     for number, row in enumerate(rows, start=1):
         where = f"{path.name} row {number} of {name}"
-        lengths = [_whole(row, column, where) for column in REQUIRED]
+        lengths = [whole_number(row, column, where) for column in REQUIRED]
         if min(lengths) < 1:
             continue
         for column, tokens in zip(REQUIRED, lengths, strict=True):
@@ -106,18 +104,6 @@ def _labels(values: list[str], order: Iterable[int]) -> tuple[str, ...] | None:
     return tuple(values[i] for i in order) if any(values) else None
 
 
-def _whole(row: Mapping[str, Any], column: str, where: str) -> int:
-    if row.get(column) in (None, ""):
-        raise ValueError(f"{where} lacks {column}")
-    try:
-        value = float(row[column])
-    except (TypeError, ValueError):
-        value = math.nan
-    if not value.is_integer():
-        raise ValueError(f"{where}: {column} must be a whole number")
-    return int(value)
-
-
 def _seconds(value: Any, where: str) -> float:
     if value is None or value == "":
         return math.nan
@@ -125,45 +111,3 @@ def _seconds(value: Any, where: str) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{where}: arrival_s must be seconds") from None
-
-
-def _rows(
-    path: Path, columns: tuple[str, ...], trace: str | None = None
-) -> Iterator[Mapping[str, Any]]:
-    """Rows with those columns as far as they exist; from Parquet no others are read."""
-    if path.suffix == ".parquet":
-        yield from _parquet(path, columns, trace)
-    elif path.suffix == ".csv":
-        with path.open(newline="", encoding="utf-8") as file:
-            yield from csv.DictReader(file)
-    elif path.suffix == ".jsonl":
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    row = json.loads(line) if line.strip() else {}
-                except json.JSONDecodeError as error:
-                    # Only the position: the line itself may hold anything.
-                    where = f"{path.name} line {number} column {error.colno}"
-                    raise ValueError(f"{where}: not JSON") from None
-                if not isinstance(row, Mapping):
-                    raise ValueError(f"{path.name} line {number} must be an object")
-                if row:
-                    yield row
-    else:
-        raise ValueError(f"{path.name} must end in .parquet, .csv or .jsonl")
-
-
-def _parquet(
-    path: Path, columns: tuple[str, ...], trace: str | None
-) -> Iterator[Mapping[str, Any]]:
-    from pyarrow import ArrowInvalid, parquet  # of the extra "train"
-
-    try:
-        file = parquet.ParquetFile(path)
-    except ArrowInvalid as error:
-        raise ValueError(f"{path.name} is not a Parquet file") from error
-    with file:
-        have = [name for name in columns if name in file.schema_arrow.names]
-        for batch in file.iter_batches(columns=have):
-            rows = batch.to_pylist()
-            yield from (row for row in rows if trace is None or str(row["trace"]) == trace)
