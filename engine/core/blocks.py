@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from engine.core.prefix import PrefixIndex
@@ -92,9 +93,9 @@ class BlockPool:
         return self._refs[block]
 
     def exclusive(self, blocks: Iterable[int]) -> int:
-        """How many of ``blocks`` become free when one holder of each gives it up."""
+        """How many of ``blocks`` become free when each is given up, as often as it is named."""
         refs = self._refs
-        return sum(refs[block] == 1 for block in blocks)
+        return sum(refs[block] == count for block, count in Counter(blocks).items())
 
     @property
     def shared(self) -> bool:

@@ -73,5 +73,5 @@ class Displacement:
 
     def _memory_suffices(self, head: Request, victim: Request) -> bool:
         state = self._state
-        found = state.obtainable(head) + state.memory.exclusive(victim)
+        found = state.obtainable(head, victim)
         return state.memory.admission_need(head) <= found

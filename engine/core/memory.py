@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from engine.core.blocks import BlockPool
 from engine.core.config import SchedulerConfig
@@ -84,11 +85,12 @@ class Memory:
         found = self._reuse.find(request, request.total_tokens)
         return min(len(found) * self._size, request.total_tokens - 1)
 
-    def exclusive(self, request: Request) -> int:
-        """Blocks that :meth:`drop` would free: those that it alone holds."""
+    def exclusive(self, *requests: Request) -> int:
+        """Blocks that dropping all of these would free: those that nobody else holds."""
+        tables = [request.block_table for request in requests]
         if not self._pool.shared:
-            return len(request.block_table)
-        return self._pool.exclusive(request.block_table)
+            return sum(map(len, tables))
+        return self._pool.exclusive(chain.from_iterable(tables))
 
     def admission_need(self, request: Request) -> int:
         """Blocks by which ``free`` shrinks when it is admitted, or swapped in.

@@ -76,10 +76,12 @@ class State:
         """Whether memory admits a waiting request, free or held by paused ones."""
         return self.admission.admits(head, self.running, self.obtainable(head))
 
-    def obtainable(self, head: Request) -> int:
-        """Blocks that ``head`` could get without stopping anybody."""
-        held = sum(self.memory.exclusive(p) for p in self.paused.values() if p is not head)
-        return self.memory.free + held
+    def obtainable(self, head: Request, *stopped: Request) -> int:
+        """Blocks that ``head`` could get if nobody but ``stopped`` were stopped."""
+        if not self.paused and not stopped:
+            return self.memory.free
+        others = (paused for paused in self.paused.values() if paused is not head)
+        return self.memory.free + self.memory.exclusive(*others, *stopped)
 
     # -- arriving, changing, leaving -------------------------------------------------------------
 

@@ -64,6 +64,7 @@ def test_a_common_prefix_is_shared():
     assert (second.computed_tokens, second.cached_tokens) == (8, 8)
     assert second.block_table[:2] == first.block_table[:2]
     assert (memory.free, memory.exclusive(first), memory.exclusive(second)) == (6, 1, 1)
+    assert memory.exclusive(first, second) == 4, "what only the two share is theirs together"
     memory.forget(first)
     assert (memory.free, memory.exclusive(second)) == (7, 3)
 
