@@ -21,8 +21,14 @@ class Readers:
     by, who moved, drafts accepted, the step, ends, committed."""
 
     def __init__(
-        self, gaps: Gaps, tenancy: Tenancy, acceptance: Acceptance, outlook: Outlook | None
+        self,
+        gaps: Gaps,
+        tenancy: Tenancy,
+        acceptance: Acceptance,
+        outlook: Outlook | None,
+        lane: str,
     ) -> None:
+        """``lane``: what a request's lane "" is called."""
         self.flow = Flow(gaps)
         self.tenancy = tenancy
         #: Predicted seconds of all that wait; 0 without an outlook.
@@ -30,6 +36,7 @@ class Readers:
         self._gaps = gaps
         self._outlook = outlook
         self._acceptance = acceptance
+        self._lane = lane
         self._tracks: dict[str, Track] = {}
         self._joining: list[Track] = []
         self._table = TimingTable()
@@ -110,7 +117,7 @@ class Readers:
         self._table.add(
             request.id, request.arrival, track.first, now, request.prompt_tokens,
             request.output_tokens, track.gaps, track.longest, track.squares, request.preemptions,
-            request.tenant, request.lane,
+            request.tenant, request.lane or self._lane,
         )  # fmt: skip
         return True
 

@@ -62,9 +62,11 @@ class Replica:
         #: Whether an arrival may change what happens next although all slots are taken.
         self._barging = _barging(policy_or_lanes)
         self._account = Account(config.max_num_seqs)
+        lanes = isinstance(policy_or_lanes, Sequence)
         self._readers = Readers(
-            self._account.gaps, tenancy or Tenancy(), acceptance or Acceptance(0.0), outlook
-        )
+            self._account.gaps, tenancy or Tenancy(), acceptance or Acceptance(0.0), outlook,
+            lane=self.scheduler.lanes[0].name if lanes else "",
+        )  # fmt: skip
         self._inbox: deque[Request] = deque()
         self._refused: list[str] = []
         self._start = math.nan
@@ -98,9 +100,7 @@ class Replica:
         missing or below 1, or when prompt and answer together exceed the KV pool.
         """
         if self._inbox and request.arrival < self._inbox[-1].arrival:
-            raise ValueError(
-                f"request {request.id!r} must not arrive before the one submitted last"
-            )
+            raise ValueError(f"request {request.id!r} arrives before the one submitted last")
         check_length(request, self.config)
         # A waiting request's prefix is evicted last, so its coming changes what is in the cache.
         self._barging = self._barging or (self.config.prefix_cache and bool(request.block_hashes))

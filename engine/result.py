@@ -65,7 +65,7 @@ class Account:
         self.waited += waiting * seconds
 
     def stepped(
-        self, steps: int, seconds: float, waiting: int, running: int, kv: float, kv_before: float
+        self, steps: int, seconds: float, waiting: int, running: int, kv_before: float, kv: float
     ) -> None:
         """``steps`` steps in ``seconds``; the share of KV blocks held grew evenly to ``kv``."""
         self.steps += steps

@@ -30,6 +30,7 @@ class Run:
     slot_seconds: float = 0.0
     kv_seconds: float = 0.0
     peak_waiting: int = 0
+    peak_kv: float = 0.0
 
     def gaps(self, request_id):
         times = self.seen[request_id].tokens
@@ -78,6 +79,7 @@ def run(requests, config, policy_or_lanes, cost, *, rate=0.0, seed=0, **options)
         found.waited += scheduler.num_waiting * seconds
         found.slot_seconds += scheduler.num_running * seconds
         found.kv_seconds += scheduler.kv_usage * seconds
+        found.peak_kv = max(found.peak_kv, scheduler.kv_usage)
         found.peak_waiting = max(found.peak_waiting, scheduler.num_waiting)
         accepted, done = {}, {}
         for step in decodes:

@@ -88,6 +88,9 @@ def check(requests, config, make_lanes, *, rate=0.0, **options):
         assert result.duration == pytest.approx(truth.now - requests[0].arrival)
         assert result.mean_waiting * result.duration == pytest.approx(truth.waited, abs=1e-6)
         assert result.utilisation * result.duration == pytest.approx(truth.busy)
+        assert result.peak_kv_usage == pytest.approx(truth.peak_kv)
+        if not skip:  # over a run of steps that was skipped it is taken to grow evenly
+            assert result.kv_usage * truth.busy == pytest.approx(truth.kv_seconds)
         busy = truth.busy * config.max_num_seqs
         assert result.slot_usage * busy == pytest.approx(truth.slot_seconds)
     return result
@@ -164,6 +167,29 @@ def test_steps_that_begin_within_by_counting(room, first, share):
         assert abs(steps_within(room, first, growth) - count) <= (abs(begins - room) < 1e-6 * room)
 
 
+def test_kv_usage_of_skipped_steps_is_near_that_of_each():
+    config = SchedulerConfig(8, 64, 16, 600)
+    requests = [Request(str(i), 0.2 * i, 40, true_tokens=100 + 40 * (i % 7)) for i in range(60)]
+    truth = naive.run(requests, config, make("fcfs"), COST)
+    result = check(requests, config, lambda: make("fcfs"))
+    replica = Replica(config, make("fcfs"), COST)
+    for request in requests:
+        replica.submit(request)
+    replica.advance()
+    assert result.steps == replica.result().steps
+    assert replica.result().kv_usage == pytest.approx(truth.kv_seconds / truth.busy, rel=0.02)
+
+
+def test_requests_without_a_lane_are_of_the_first():
+    lanes = [Lane(LaneConfig(name), make("fcfs")) for name in ("chat", "batch")]
+    replica = Replica(SchedulerConfig(2, 64, 4, 60), lanes, COST)
+    for i, lane in enumerate(("", "batch", "chat")):
+        replica.submit(Request(str(i), 0.0, 5, true_tokens=4, lane=lane))
+    replica.advance()
+    parts = replica.result().timings.by_lane()
+    assert {name: len(part) for name, part in parts.items()} == {"chat": 2, "batch": 1}
+
+
 def test_advances_to_a_time_and_goes_on():
     requests = [Request(str(i), 0.4 * i, 5, true_tokens=30) for i in range(6)]
     config = SchedulerConfig(2, 64, 4, 60)
@@ -202,7 +228,7 @@ def test_refuses_what_it_cannot_simulate():
     replica = Replica(SchedulerConfig(1, 64, 4, 10), make("fcfs"), COST)
     replica.submit(Request("a", 5.0, 3, true_tokens=1))
     for request, message in (
-        (Request("b", 4.0, 3, true_tokens=1), "arrive"),
+        (Request("b", 4.0, 3, true_tokens=1), "arrives before"),
         (Request("b", 6.0, 3), "true_tokens"),
         (Request("b", 6.0, 38, true_tokens=3), "num_blocks"),
     ):
