@@ -15,6 +15,7 @@ from engine.core.fairness import FairnessConfig
 from engine.core.lanes import Lane, LaneConfig
 from engine.core.policies import NAMES, make
 from engine.core.request import Request
+from engine.core.scheduler import Scheduler
 from engine.core.speculation import SpeculationConfig
 from engine.prefixes import chain
 from engine.replica import Replica, steps_within
@@ -165,6 +166,24 @@ def test_steps_that_begin_within_by_counting(room, first, share):
         count += 1
     if count < 5000:
         assert abs(steps_within(room, first, growth) - count) <= (abs(begins - room) < 1e-6 * room)
+
+
+def test_costs_go_with_events_and_not_with_tokens(monkeypatch):
+    """A hundred thousand tokens are generated in a few calls per request."""
+    calls = []
+    schedule = Scheduler.schedule
+    monkeypatch.setattr(
+        Scheduler, "schedule", lambda self, now: calls.append(now) or schedule(self, now)
+    )
+    config = SchedulerConfig(4, 64, 16, 4000)
+    replica = Replica(config, make("fcfs"), COST)
+    for i in range(50):
+        replica.submit(Request(str(i), 0.3 * i, 40, true_tokens=2000 + 11 * i))
+    replica.advance()
+    result = replica.result()
+    assert result.summary.output_tokens > 100_000
+    assert result.steps > 25_000
+    assert len(calls) <= 4 * 50
 
 
 def test_kv_usage_of_skipped_steps_is_near_that_of_each():
