@@ -2,84 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
-from engine import workload
+from engine.bench.parallel import map_runs
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
+from engine.core.fairness import FairnessConfig
 from engine.core.policies import Fcfs, Policy
-from engine.core.request import Request
-from engine.simulator import Result, simulate
+from engine.measures import measure
+from engine.metrics import Objective
+from engine.scenarios import Arrivals, Scenario, draw
+from engine.simulator import simulate
+from engine.traces import Trace
 from engine.workload import Lengths
+from ranker.types import Forecast
 
-
-class Arrivals(StrEnum):
-    BURST = "burst"  #: all within ``spread`` seconds
-    POISSON = "poisson"  #: exponential gaps
-    WAVES = "waves"  #: Poisson whose rate alternates between high and low every ``period`` seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """Traffic to draw. Rates follow from ``utilisation``: the work of full batches per second.
-
-    requests: how many. spread: seconds (burst). period, swing: seconds and relative height (waves).
-    tau: Kendall tau-b of the forecasts with the true lengths; the forecasts are honest about it,
-    calibrated on other requests.
-
-    Raises ``ValueError`` naming the field.
-    """
-
-    arrivals: Arrivals = Arrivals.WAVES
-    requests: int = 2000
-    utilisation: float = 0.92
-    spread: float = 1.0
-    period: float = 60.0
-    swing: float = 0.6
-    tau: float = 0.4
-
-    def __post_init__(self) -> None:
-        if self.requests < 2:
-            raise ValueError(f"requests must be at least 2, got {self.requests}")
-        if self.utilisation <= 0.0:
-            raise ValueError(f"utilisation must be above 0, got {self.utilisation}")
-        if self.spread < 0.0:
-            raise ValueError(f"spread must be >= 0 seconds, got {self.spread}")
-        if self.period <= 0.0:
-            raise ValueError(f"period must be above 0 seconds, got {self.period}")
-        if not 0.0 <= self.swing <= 1.0:
-            raise ValueError(f"swing must lie in [0, 1], got {self.swing}")
-        if not 0.0 <= self.tau <= 1.0:
-            raise ValueError(f"tau must lie in [0, 1], got {self.tau}")
-
-
-def draw(
-    scenario: Scenario, lengths: Lengths, cost: CostModel, slots: int, seed: int
-) -> list[Request]:
-    """One realisation: half of ``lengths`` is traffic, drawn with replacement; the other half is
-    what the forecasts were calibrated on. Raises ``ValueError`` below 80 lengths."""
-    if len(lengths) < 80:
-        raise ValueError(f"lengths must hold at least 80 requests, got {len(lengths)}")
-    rng = np.random.default_rng(seed)
-    shuffled = rng.permutation(len(lengths))
-    half = len(lengths) // 2
-    known = lengths.take(shuffled[:half])
-    served = lengths.take(rng.choice(shuffled[half:], scenario.requests))
-    output = np.concatenate([known.output_tokens, served.output_tokens])
-    scores = workload.noisy_scores(output, scenario.tau, rng)
-    forecasts = workload.calibrated(scores[half:], scores[:half], known.output_tokens)
-    rate = served.rate_at(scenario.utilisation, cost, slots)
-    if scenario.arrivals is Arrivals.BURST:
-        arrivals = workload.burst(scenario.requests, scenario.spread, rng)
-    elif scenario.arrivals is Arrivals.POISSON:
-        arrivals = workload.renewal(scenario.requests, rate, 1.0, rng)
-    else:
-        arrivals = workload.waves(scenario.requests, rate, scenario.period, scenario.swing, rng)
-    return workload.requests(arrivals, served, forecasts)
+__all__ = ["Arrivals", "Compared", "Scenario", "Spread", "compare", "draw"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +42,12 @@ class Spread:
 @dataclass(frozen=True, slots=True)
 class Compared:
     """One policy over seeds. Latencies as ratios to FCFS on the same arrivals; below 1 is better,
-    but for ``per_token_gain``, FCFS over this policy, where above 1 is."""
+    but for ``per_token_gain``, FCFS over this policy, where above 1 is.
+
+    measures: what was measured, by the names of :func:`engine.measures.measure`.
+    efficiency_e2el, efficiency_per_token: SJF efficiency, ``(fcfs − policy) / (fcfs − sjf)`` of the
+    means, of the seeds in which sjf has something to gain; NaN when none has, or without sjf.
+    """
 
     policy: str
     per_token_gain: Spread
@@ -112,46 +60,113 @@ class Compared:
     mean_waiting: Spread
     utilisation: Spread
     preemptions: int
+    efficiency_e2el: Spread
+    efficiency_per_token: Spread
+    measures: dict[str, Spread] = field(default_factory=dict)
+
+
+Makers = Mapping[str, Callable[[], Policy]]
 
 
 def compare(
     scenario: Scenario,
-    lengths: Lengths,
+    lengths: Lengths | Trace,
     config: SchedulerConfig,
     cost: CostModel,
-    policies: Mapping[str, Callable[[], Policy]],
+    policies: Makers,
     seeds: Sequence[int],
     progress: Callable[[int], None] = lambda runs: None,
+    *,
+    known: Sequence[Forecast] | None = None,
+    fairness: FairnessConfig | None = None,
+    slo: Objective | None = None,
+    jobs: int = 1,
 ) -> list[Compared]:
     """Run every policy, FCFS first, on the same traffic for each seed.
 
     ``policies`` makes a fresh one per run, since some learn. ``progress`` is told the number of
-    simulations done after each.
+    simulations done after each. ``known``: see :func:`draw`. ``slo``: what goodput counts.
     """
     if not seeds:
         raise ValueError("seeds must not be empty")
-    makers: dict[str, Callable[[], Policy]] = {"fcfs": Fcfs, **policies}
-    results: dict[str, list[Result]] = {name: [] for name in makers}
-    for seed in seeds:
-        requests = draw(scenario, lengths, cost, config.max_num_seqs, seed)
-        for name, make_policy in makers.items():
-            results[name].append(simulate(requests, config, make_policy(), cost))
-            progress(sum(map(len, results.values())))
-    return [_compared(name, runs, results["fcfs"]) for name, runs in results.items()]
+    makers = {"fcfs": Fcfs, **policies}
+    world = _World(scenario, lengths, config, cost, known, fairness, slo)
+    items = [(seed, maker) for seed in seeds for maker in makers.values()]
+    runs = map_runs(partial(_run, world), items, jobs, progress)
+    results = {name: runs[at :: len(makers)] for at, name in enumerate(makers)}
+    return [
+        _compared(name, own, results["fcfs"], results.get("sjf")) for name, own in results.items()
+    ]
 
 
-def _compared(name: str, runs: Sequence[Result], base: Sequence[Result]) -> Compared:
-    pairs = [(run.summary, fcfs.summary) for run, fcfs in zip(runs, base, strict=True)]
+@dataclass(slots=True, eq=False)
+class _World:
+    scenario: Scenario
+    lengths: Lengths | Trace
+    config: SchedulerConfig
+    cost: CostModel
+    known: Sequence[Forecast] | None
+    fairness: FairnessConfig | None
+    slo: Objective | None
+
+
+Measures = dict[str, float]
+
+
+def _run(world: _World, item: tuple[int, Callable[[], Policy]]) -> Measures:
+    seed, maker = item
+    requests = draw(
+        world.scenario,
+        world.lengths,
+        world.cost,
+        world.config.max_num_seqs,
+        seed,
+        world.known,
+        world.config,
+    )
+    result = simulate(requests, world.config, maker(), world.cost, fairness=world.fairness)
+    return measure(result, world.slo)
+
+
+def _compared(
+    name: str, runs: Sequence[Measures], base: Sequence[Measures], best: Sequence[Measures] | None
+) -> Compared:
+    def plain(what: str) -> Spread:
+        return Spread.of([run[what] for run in runs])
+
+    def ratio(what: str) -> Spread:
+        return Spread.of([run[what] / fcfs[what] for run, fcfs in zip(runs, base, strict=True)])
+
+    def gain(what: str) -> Spread:
+        return Spread.of([fcfs[what] / run[what] for run, fcfs in zip(runs, base, strict=True)])
+
+    def efficiency(what: str) -> Spread:
+        if best is None:
+            return Spread(math.nan, math.nan, math.nan)
+        three = zip(base, runs, best, strict=True)
+        shares = [_share(f[what], r[what], b[what]) for f, r, b in three]
+        known = [share for share in shares if not math.isnan(share)]
+        return Spread.of(known or [math.nan])
+
     return Compared(
         policy=name,
-        per_token_gain=Spread.of([f.per_token.mean / r.per_token.mean for r, f in pairs]),
-        mean_e2el=Spread.of([r.e2el.mean / f.e2el.mean for r, f in pairs]),
-        p90_e2el=Spread.of([r.e2el.p90 / f.e2el.p90 for r, f in pairs]),
-        p99_e2el=Spread.of([r.e2el.p99 / f.e2el.p99 for r, f in pairs]),
-        mean_ttft=Spread.of([r.ttft.mean / f.ttft.mean for r, f in pairs]),
-        p99_ttft=Spread.of([r.ttft.p99 / f.ttft.p99 for r, f in pairs]),
-        peak_waiting=Spread.of([run.peak_waiting for run in runs]),
-        mean_waiting=Spread.of([run.mean_waiting for run in runs]),
-        utilisation=Spread.of([run.utilisation for run in runs]),
-        preemptions=sum(run.preemptions for run in runs),
+        per_token_gain=gain("mean_per_token"),
+        mean_e2el=ratio("mean_e2el"),
+        p90_e2el=ratio("p90_e2el"),
+        p99_e2el=ratio("p99_e2el"),
+        mean_ttft=ratio("mean_ttft"),
+        p99_ttft=ratio("p99_ttft"),
+        peak_waiting=plain("peak_waiting"),
+        mean_waiting=plain("mean_waiting"),
+        utilisation=plain("utilisation"),
+        preemptions=int(sum(run["preemptions"] for run in runs)),
+        efficiency_e2el=efficiency("mean_e2el"),
+        efficiency_per_token=efficiency("mean_per_token"),
+        measures={what: plain(what) for what in runs[0]},
     )
+
+
+def _share(fcfs: float, policy: float, oracle: float) -> float:
+    """Of what the oracle gains; NaN when that is less than 1 %, see engine.efficiency."""
+    gain = fcfs - oracle
+    return (fcfs - policy) / gain if gain > 0.01 * fcfs else math.nan

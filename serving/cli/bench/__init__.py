@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from serving.cli.bench import burst, sim
+from serving.cli.bench import burst, fairness, memory, sim, speed
 
 app = typer.Typer(
-    help="Compare policies.",
+    help="Measure policies before trusting them: simulated on the scheduler that serves, or real.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -16,8 +16,11 @@ app = typer.Typer(
 
 @app.callback()
 def bench() -> None:
-    """Compare policies."""
+    """Measure policies before trusting them: simulated on the scheduler that serves, or real."""
 
 
 app.command("sim")(sim.sim)
 app.command("burst")(burst.burst)
+app.command("memory")(memory.memory)
+app.command("fairness")(fairness.fairness)
+app.command("speed")(speed.speed)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from engine.traces import Trace
     from engine.workload import Lengths
     from ranker.types import Forecast
 
 SHAREGPT = "sharegpt"
 BUNDLED = "bundled"
-#: Turns beyond this many tokens of prompt and answer are left out: one of ShareGPT's has 35,917, all
-#: by itself the makespan of a burst, and no model of its time served as many.
+#: Turns beyond this many tokens of prompt and answer are left out. One of ShareGPT's has 35,917:
+#: it alone would be the makespan of a burst, and no model of its time served as many.
 CONTEXT = 8192
 CHAMPION = "models:/length-ranker@champion"
 
@@ -35,11 +36,13 @@ Option = Annotated[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Lengths, what they are, and a ranker's forecasts of them, row by row, where one was asked."""
+    """Lengths and what they are. forecasts: a ranker's, row by row, where one was asked for. trace:
+    with its arrivals, where the lengths are a trace's."""
 
     name: str
     lengths: Lengths
     forecasts: tuple[Forecast, ...] | None = None
+    trace: Trace | None = None
 
 
 def read(source: str = "") -> Source:
@@ -63,6 +66,19 @@ def read(source: str = "") -> Source:
     except (ValueError, ModuleNotFoundError) as error:
         note(f"{error}; drawing from the bundled model's own lengths (--lengths {BUNDLED})")
         return _bundled()
+
+
+def traced(text: str) -> Source:
+    """A trace by ``FILE`` or ``FILE:NAME``. Raises ``ValueError`` or ``OSError`` when it cannot be
+    had."""
+    from engine.trace_files import read_trace
+
+    path, name = Path(text), ""
+    if not path.exists() and ":" in text:
+        file, _, name = text.rpartition(":")
+        path = Path(file)
+    trace = read_trace(path, name or None)
+    return Source(trace.name, trace.lengths, trace=trace)
 
 
 def ranked(uri: str = CHAMPION) -> Source:

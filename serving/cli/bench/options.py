@@ -75,6 +75,15 @@ def share(value: Spread, digits: int = 1) -> str:
     return spread(scaled, digits, "%")
 
 
+def choice(value: str, known: Sequence[str], option: str) -> str:
+    """``value``. Raises ``UserError`` naming the option and its values when it is none of them."""
+    from serving.cli.console import UserError
+
+    if value not in known:
+        raise UserError(f"{option} must be one of {', '.join(known)}, got {value!r}")
+    return value
+
+
 def numbers(text: str, option: str) -> tuple[float, ...]:
     """Comma-separated numbers. Raises ``UserError`` naming the option."""
     from serving.cli.console import UserError
