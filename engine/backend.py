@@ -66,6 +66,7 @@ class TorchBackend:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._model = model
+        self.config = config
         #: Tokens, prompt and answer together, that one request may have.
         self.context_length = min(model.context_length, config.capacity)
         shape = model.kv_shape(config.num_blocks, config.block_size)

@@ -86,8 +86,8 @@ class EngineSetup:
         if self.swap_gib and self.cost is not None and not self.cost.swap:
             raise ValueError("cost must say what a swap costs when swap_gib is above 0")
         # Refuse what cannot serve before a model is loaded for it.
-        self.build_lanes(CostModel(1.0, 0.0, 0.0))
         self.scheduler(1, 1)
+        self.build_lanes(CostModel(1.0, 0.0, 0.0))
 
     @property
     def needs_cost(self) -> bool:

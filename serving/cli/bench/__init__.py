@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from serving.cli.bench import burst, fairness, memory, sim, speed
+from serving.cli.bench import burst, calibrate, fairness, memory, sim, speed
 
 app = typer.Typer(
     help="Measure policies before trusting them: simulated on the scheduler that serves, or real.",
@@ -24,3 +24,4 @@ app.command("burst")(burst.burst)
 app.command("memory")(memory.memory)
 app.command("fairness")(fairness.fairness)
 app.command("speed")(speed.speed)
+app.command("calibrate")(calibrate.calibrate)
