@@ -18,7 +18,7 @@ from engine.core.request import Request
 from engine.core.scheduler import Scheduler
 from engine.core.speculation import SpeculationConfig
 from engine.prefixes import chain
-from engine.replica import Replica, steps_within
+from engine.replica import Replica
 from ranker.types import LEVELS, Forecast
 from tests.engine import naive
 
@@ -156,16 +156,6 @@ def test_swaps_are_charged_and_stalls_are_seen():
     assert second.longest_gap > 4 * first.longest_gap
     spread = result.timings.itl_std
     assert max(spread) > 10 * min(spread)
-
-
-@given(st.floats(0.0, 50.0), st.floats(1e-3, 2.0), st.floats(0.0, 1.0))
-def test_steps_that_begin_within_by_counting(room, first, share):
-    growth, begins, count = share * first, 0.0, 0
-    while begins < room * (1 - 1e-12) and count < 5000:
-        begins += first + growth * count
-        count += 1
-    if count < 5000:
-        assert abs(steps_within(room, first, growth) - count) <= (abs(begins - room) < 1e-6 * room)
 
 
 def test_costs_go_with_events_and_not_with_tokens(monkeypatch):
