@@ -13,7 +13,7 @@ def up(
     metrics_port: Annotated[int, typer.Option(help="Port of the rank service's /metrics.")] = 9464,
     grpc_port: Annotated[int, typer.Option(help="gRPC port of the engine.")] = 50052,
     http_port: Annotated[int, typer.Option(help="Port of the OpenAI-compatible API.")] = 8000,
-    policy: Annotated[str, typer.Option(help="boost, ranked or fcfs.")] = "boost",
+    policy: Annotated[str, typer.Option(help="As of shortfirst engine.")] = "boost",
 ) -> None:
     """Prepare the model and train rankers if there are none, then serve until Ctrl-C.
 
