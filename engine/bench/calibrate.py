@@ -35,8 +35,8 @@ class CalibrateConfig:
     Raises ``ValueError`` naming the field.
     """
 
-    segments: int = 9
-    requests: int = 24
+    segments: int = 11
+    requests: int = 32
     utilisation: float = 0.7
     longest_prompt: int = 192
     longest_output: int = 160

@@ -27,8 +27,8 @@ def calibrate(
     lengths: sources.Option = sources.BUNDLED,
     segments: Annotated[
         int, typer.Option(help="Stretches of traffic, an odd number; every second one is held out.")
-    ] = 9,
-    requests: Annotated[int, typer.Option(help="Requests in each.")] = 24,
+    ] = 11,
+    requests: Annotated[int, typer.Option(help="Requests in each.")] = 32,
     utilisation: Annotated[
         float, typer.Option(help="Load as a share of what full batches can do.")
     ] = 0.7,
