@@ -19,7 +19,7 @@ class AdmissionMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionConfig:
-    """Admission control.
+    """Admission control. mode: a member, or its name.
 
     watermark: share of the pool kept free (``STATIC``), so that those running can grow before
     anybody is preempted. level: quantile of each answer's remaining length that ``PREDICTED``
@@ -33,6 +33,8 @@ class AdmissionConfig:
     def __post_init__(self) -> None:
         if self.mode not in list(AdmissionMode):
             raise ValueError(f"admission.mode must be off, static or predicted, got {self.mode!r}")
+        # By name is as good; the scheduler compares members.
+        object.__setattr__(self, "mode", AdmissionMode(self.mode))
         if not 0.0 <= self.watermark < 1.0:
             raise ValueError(f"admission.watermark must lie in [0, 1), got {self.watermark}")
         if not 0.0 < self.level < 1.0:
@@ -49,7 +51,9 @@ class PreemptionMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreemptionConfig:
-    """Preemption. max_stalls: times a request loses its memory before others are taken first."""
+    """Preemption. mode: a member, or its name. max_stalls: times a request loses its memory before
+    others are taken first.
+    """
 
     mode: PreemptionMode = PreemptionMode.AUTO
     max_stalls: int = 3
@@ -57,6 +61,7 @@ class PreemptionConfig:
     def __post_init__(self) -> None:
         if self.mode not in list(PreemptionMode):
             raise ValueError(f"preemption.mode must be auto, recompute or swap, got {self.mode!r}")
+        object.__setattr__(self, "mode", PreemptionMode(self.mode))
         if self.max_stalls < 1:
             raise ValueError(f"preemption.max_stalls must be at least 1, got {self.max_stalls}")
 
