@@ -10,7 +10,7 @@ of each request's own forecast, given what it has generated already.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.core import remaining
 from engine.core.config import AdmissionMode, SchedulerConfig
@@ -34,13 +34,16 @@ class Admission:
         self._stale = 0
 
     def admits(
-        self, request: Request, running: Running | Sequence[Request], obtainable: int
+        self,
+        request: Request,
+        running: Running | Sequence[Request],
+        obtainable: Callable[[int], bool],
     ) -> bool:
-        """Whether it may join ``running``, with ``obtainable`` blocks that are free or paused."""
+        """Whether it may join ``running``. ``obtainable``: whether so many blocks are to be had."""
         need = self._memory.admission_need(request)
         if not running:
-            return need <= obtainable
-        if need + self._config.reserved_blocks > obtainable:
+            return obtainable(need)
+        if not obtainable(need + self._config.reserved_blocks):
             return False
         if self._config.admission.mode is not AdmissionMode.PREDICTED:
             return True

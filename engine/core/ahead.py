@@ -20,7 +20,7 @@ def quiet_steps(state: State, limit: int, now: float, number: int) -> int:
             return 0
         if state.displaces and Displacement(state, set(), set()).next(now) is not None:
             return 0
-        starving = state.room.steps_to_starvation(number)
+        starving = state.room.steps_to_starvation(now, number)
         if starving is not None:
             limit = min(limit, starving)
     if state.rekey_at:

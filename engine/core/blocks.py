@@ -92,10 +92,13 @@ class BlockPool:
         """How many hold ``block``."""
         return self._refs[block]
 
-    def exclusive(self, blocks: Iterable[int]) -> int:
-        """How many of ``blocks`` become free when each is given up, as often as it is named."""
-        refs = self._refs
-        return sum(refs[block] == count for block, count in Counter(blocks).items())
+    def exclusive(self, blocks: Iterable[int], kept: Iterable[int] = ()) -> int:
+        """How many of ``blocks`` become free when each is given up, as often as it is named, but
+        for those to be ``kept``."""
+        refs, counts = self._refs, Counter(blocks)
+        for block in kept:
+            counts.pop(block, None)
+        return sum(refs[block] == count for block, count in counts.items())
 
     @property
     def shared(self) -> bool:

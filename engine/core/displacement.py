@@ -15,8 +15,11 @@ class Displacement:
 
     Within a lane whose policy preempts, the larger key gives way; equal keys never do, so that a
     storm of equals cannot ping-pong. A lane that reclaims takes back slots that others hold beyond
-    their share, and any slot of lanes of later precedence. ``stopped`` and ``admitted``: ids that
-    gave way and that came in during this step; neither changes twice in it.
+    their share, and any slot of lanes of later precedence. Nobody takes the slot of one that was
+    overdue when it came in: it had waited for as long as anybody shall.
+
+    ``stopped`` and ``admitted``: ids that gave way and that came in during this step; neither
+    changes twice in it. Asking changes nothing.
     """
 
     def __init__(self, state: State, stopped: Set[str], admitted: Set[str]) -> None:
@@ -27,26 +30,34 @@ class Displacement:
     def next(self, now: float) -> tuple[Request, Request] | None:
         """The next pair; None when nobody has to give way."""
         state = self._state
-        slots_left = len(state.running) < state.config.max_num_seqs
-        for head in state.room.heads(now):
-            if head.id in self._stopped:
-                continue
-            if slots_left and state.fits(head):
-                return None  # admitted without anybody's loss
-            lane = state.lane(head)
-            for victim in (*self._for_order(lane, head), *self._for_lane(lane)):
-                if self._memory_suffices(head, victim):
+        if len(state.running) < state.config.max_num_seqs:
+            # Memory is what is short, and the first head waits for it: nobody overtakes that one.
+            head = state.room.head(now)
+            if head is None or head.id in self._stopped or state.fits(head):
+                return None
+            return self._pair(head)
+        heads = (head for head in state.room.heads(now) if head.id not in self._stopped)
+        return next((pair for pair in map(self._pair, heads) if pair is not None), None)
+
+    def _pair(self, head: Request) -> tuple[Request, Request] | None:
+        state, lane = self._state, self._state.lane(head)
+        need = state.memory.admission_need(head)
+        for victims_of in (self._for_order(lane, head), self._for_lane(lane)):
+            for victim in victims_of:
+                if state.obtainable(head, need, victim):
                     return head, victim
         return None
 
     def _for_order(self, lane: Lane, head: Request) -> Iterator[Request]:
+        """The last in its lane, if it goes after ``head``. One that began to prefill since it was
+        keyed may not any more: it is stopped for its key as it is now."""
         if not lane.policy.preempts:
             return
-        places = self._state.places
+        mine = self._state.places[head.id][0]
         for place, request in self._state.running.by_lane[lane.config.name].backwards():
-            if place[0] <= places[head.id][0]:
+            if place[0] <= mine:
                 return
-            if self._may_stop(request):
+            if self._may_stop(request) and lane.policy.key(request) > mine:
                 yield request
                 return
 
@@ -69,9 +80,5 @@ class Displacement:
                     return
 
     def _may_stop(self, request: Request) -> bool:
-        return request.id not in self._admitted and request.id not in self._state.full
-
-    def _memory_suffices(self, head: Request, victim: Request) -> bool:
-        state = self._state
-        found = state.obtainable(head, victim)
-        return state.memory.admission_need(head) <= found
+        state, name = self._state, request.id
+        return not (name in self._admitted or name in state.full or name in state.entitled)

@@ -111,10 +111,18 @@ class Line:
         starves = None if self._second_bound is None else self._timers.above(now)
         return min((time for time in (event, starves) if time is not None), default=None)
 
-    def steps_to_starvation(self, step: int) -> int | None:
+    def has_overdue(self, request: Request, now: float) -> bool:
+        """Whether a request that waits here is overdue."""
+        return self._tenants is not None and self._tenants.has_overdue(request, now)
+
+    def steps_to_starvation(self, now: float, step: int) -> int | None:
         """Steps until :meth:`starved` names somebody, 0: now; None while only time or nothing."""
-        first = None if self._step_bound is None else self._timers.first()
-        return None if first is None else max(0, int(first[0]) - step)
+        first = self._timers.first()
+        if first is None:
+            return None
+        if self._step_bound is None:
+            return 0 if first[0] <= now else None
+        return max(0, int(first[0]) - step)
 
     def retry_after(self, now: float) -> float | None:
         """Seconds in which a tenth of the line will have left at the rate of late.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -87,10 +87,13 @@ class Memory:
 
     def exclusive(self, *requests: Request) -> int:
         """Blocks that dropping all of these would free: those that nobody else holds."""
-        tables = [request.block_table for request in requests]
-        if not self._pool.shared:
-            return sum(map(len, tables))
-        return self._pool.exclusive(chain.from_iterable(tables))
+        return self._exclusive(requests, ())
+
+    def obtainable(self, newcomer: Request, others: Sequence[Request]) -> int:
+        """What ``free`` would be if ``others`` gave up their blocks, less those among them that
+        ``newcomer`` is to share: it takes these again at once. Compare :meth:`admission_need`."""
+        kept = () if newcomer.block_table else self._reuse.shareable(newcomer)
+        return self.free + self._exclusive(others, kept)
 
     def admission_need(self, request: Request) -> int:
         """Blocks by which ``free`` shrinks when it is admitted, or swapped in.
@@ -226,6 +229,12 @@ class Memory:
                 raise RuntimeError(f"request {request.id!r} holds a block twice")
             if self.blocks_for(request.computed_tokens) > max(len(table), len(kept)):
                 raise RuntimeError(f"request {request.id!r} computed more than it holds")
+
+    def _exclusive(self, requests: Sequence[Request], kept: Sequence[int]) -> int:
+        tables = chain.from_iterable(request.block_table for request in requests)
+        if not self._pool.shared and not kept:
+            return sum(len(request.block_table) for request in requests)
+        return self._pool.exclusive(tables, kept)
 
     def _demand(self, request: Request) -> None:
         need = self.admission_need(request)

@@ -58,11 +58,11 @@ class Planner:
         waiting = sum(request.pending_tokens for request in state.prefilling.values())
         spare = self._budget - (len(state.running) - len(state.prefilling)) - waiting
         displacement = Displacement(state, self._stopped, self._admitted)
-        while spare > 0:
-            pair = displacement.next(self._now)
-            if pair is None:
-                return
+        while (pair := displacement.next(self._now)) is not None:
             head, victim = pair
+            spare += victim.pending_tokens  # one for a decode, the rest of a prompt for a prefill
+            if spare < 1:
+                return
             state.pause(victim, self._now, self._number)
             if state.lane(head) is state.lane(victim):
                 state.stats.preempted_for_order += 1
@@ -70,8 +70,7 @@ class Planner:
                 state.stats.preempted_for_lane += 1
             self.preempted.append(victim.id)
             self._stopped.add(victim.id)
-            if not self._make_room(head):
-                return
+            self._make_room(head)
             spare -= head.pending_tokens  # before its cache hits are known: at most that many
             self._admit(head)
 
@@ -128,17 +127,12 @@ class Planner:
             self._starved = True
         return True
 
-    def _make_room(self, newcomer: Request) -> bool:
-        """Blocks of paused requests until ``newcomer`` can come in.
-
-        It may fail although there seemed to be enough: what a paused request shared with the
-        newcomer alone is no gain once it is taken.
-        """
+    def _make_room(self, newcomer: Request) -> None:
+        """Take blocks of paused requests, which must suffice, until ``newcomer`` can come in."""
         memory = self._state.memory
         while memory.free < memory.admission_need(newcomer):
-            if not self._evict_paused(newcomer):
-                return False
-        return True
+            taken = self._evict_paused(newcomer)
+            assert taken, "what was said to be obtainable is not"
 
     def _evict_paused(self, needer: Request) -> bool:
         """Take the blocks of the paused request that is last in order, if there is one."""
@@ -173,8 +167,7 @@ class Planner:
             request = state.admissible(self._now)
             if request is None or request.id in self._stopped:
                 return
-            if not self._make_room(request):
-                return
+            self._make_room(request)
             self._admit(request)
             self._take(request, min(request.pending_tokens, self._budget), 0)
 

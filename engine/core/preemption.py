@@ -8,7 +8,6 @@ a request that shares most of its blocks is a poor victim (vllm RFC 54644 asks f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 
 from engine.core.config import PreemptionMode, SchedulerConfig
 from engine.core.memory import Memory
@@ -40,10 +39,14 @@ class Preemption:
         fallback: Request | None = None
         best: Request | None = None
         least = 0.0
-        for request in islice(candidates, _LOOK):
+        looked = 0
+        for request in candidates:
             fallback = fallback or request
             if self.protected(request):
                 continue
+            if looked == _LOOK:
+                break
+            looked += 1
             price = self._price(request)
             if best is None or price < 0.9 * least:
                 best, least = request, price

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from engine.core.plan import Plan, Step
 from engine.core.request import Request
 from engine.core.state import State
+from ranker.types import FinishReason
 
 
 def advance(state: State, request: Request, step: Step, accepted: int) -> None:
@@ -21,6 +22,18 @@ def advance(state: State, request: Request, step: Step, accepted: int) -> None:
         request.output_tokens += step.samples
     if request.block_hashes and before // size != request.computed_tokens // size:
         state.memory.record(request)
+        if request.id in state.prefilling:
+            state.version += 1  # a request that waits for memory may find its prompt now
+
+
+def swapped_in(
+    state: State, requests: Iterable[Request], finished: Mapping[str, FinishReason]
+) -> None:
+    """A step was run with which some of these came back from the host: their blocks are there."""
+    for request in requests:
+        if state.holds(request) and finished.get(request.id) is not FinishReason.ERROR:
+            state.memory.record(request)
+    state.version += 1
 
 
 def review(state: State, request: Request) -> None:

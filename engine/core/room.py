@@ -65,7 +65,6 @@ class Room:
         counts = fairness is not None or len(lanes) > 1
         self._charges = Charges(config, self._hierarchy, buckets, counts)
         self._waiting: dict[str, tuple[Request, Line]] = {}
-        self._now = 0.0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -81,6 +80,10 @@ class Room:
     def lane_of(self, request: Request) -> Lane:
         """The lane that a request names. Raises ``ValueError`` naming those there are."""
         return self._line(request.lane).lane
+
+    def lane_named(self, name: str) -> Lane:
+        """The lane of that name, the first for "". Raises ``ValueError`` naming those there are."""
+        return self._line(name).lane
 
     def check_room(self, request: Request, now: float) -> None:
         """Raise ``QueueFull`` when a new request may not wait here; see :meth:`Hierarchy.bound`."""
@@ -107,7 +110,6 @@ class Room:
             self._charges.paused(request)
         if not self._single and not len(line):
             self._hierarchy.returns(line, now)
-        self._now = now
         self._waiting[request.id] = (request, line)
         since = now if paid else request.arrival
         line.push(request, place, since=since, now=now, step=step, paid=paid)
@@ -129,29 +131,26 @@ class Room:
         line = self._take(request)
         line.admitted(request, now)
         self._left(line)
-        self._now = now
         self._charges.admitted(request, line, now)
 
     def moved(self, request: Request) -> None:
         """A running request changed its lane: it counts there from now on."""
         self._charges.moved(request, self._line(request.lane))
 
-    def settle(self, request: Request) -> None:
+    def settle(self, request: Request, now: float) -> None:
         """It ended: what it was charged becomes what it used; nothing if it was never admitted."""
-        self._charges.settle(request, self._now)
+        self._charges.settle(request, now)
 
     # -- who is next -----------------------------------------------------------------------------
 
     def head(self, now: float) -> Request | None:
         """The request to be admitted next; None when nobody waits who has budget."""
         if self._single:
-            self._now = now
             return self._first.head(now)
         return next(self.heads(now), None)
 
     def heads(self, now: float) -> Iterator[Request]:
         """The head of each lane that has one, in the order in which lanes would be served."""
-        self._now = now
         late: list[tuple[tuple[float, int], Request]] = []
         rest: list[tuple[tuple[int, float], Request]] = []
         for line in self._lines.values():
@@ -172,9 +171,13 @@ class Room:
         times = (line.next_event(now) for line in self._lines.values())
         return min((time for time in times if time is not None), default=None)
 
-    def steps_to_starvation(self, step: int) -> int | None:
+    def overdue(self, request: Request, now: float) -> bool:
+        """Whether a waiting request has waited for its lane's ``max_wait``."""
+        return self._waiting[request.id][1].has_overdue(request, now)
+
+    def steps_to_starvation(self, now: float, step: int) -> int | None:
         """Steps until :meth:`starved` names somebody, 0: now; None while only time or nothing."""
-        left = (line.steps_to_starvation(step) for line in self._lines.values())
+        left = (line.steps_to_starvation(now, step) for line in self._lines.values())
         return min((steps for steps in left if steps is not None), default=None)
 
     # -- what an observer may ask ----------------------------------------------------------------

@@ -200,6 +200,8 @@ class Scheduler:
         if accepted:
             progress.check_accepted(plan, accepted)
         planned, self._planned, self._outstanding = self._planned, {}, None
+        if plan.swap_in:
+            progress.swapped_in(self._state, planned.values(), finished)
         ended: list[Request] = []
         for step in plan.steps:
             request = planned[step.request_id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from engine.core.admission import Admission
 from engine.core.config import SchedulerConfig
@@ -24,7 +25,8 @@ class State:
 
     ``prefilling``: those running that do not decode yet. ``full``: those whose tokens exceed
     all memory; they end with the next plan. ``paused``: those waiting that kept their blocks, which
-    others may take. ``version`` changes whenever memory or a slot may have become free.
+    others may take. ``entitled``: ids of those that were overdue when they came in; they give their
+    slot to nobody. ``version`` changes whenever memory or a slot may have become free.
     """
 
     def __init__(
@@ -45,11 +47,12 @@ class State:
         self.prefilling: dict[str, Request] = {}
         self.full: dict[str, Request] = {}
         self.paused: dict[str, Request] = {}
+        self.entitled: set[str] = set()
         self.places: dict[str, Place] = {}
         self.rekey_at: dict[str, int] = {}
         self.version = 0
         self._blocked: tuple[str, int] | None = None  # a head that could not come in, and when
-        self._moved: dict[str, list[Policy]] = {}  # policies of lanes that a request has left
+        self._policies: dict[str, list[Policy]] = {}  # those that know one that changed its lane
         self._dropped: dict[str, int] = {}  # tokens to compute again
         self._arrivals = 0
 
@@ -65,23 +68,27 @@ class State:
         if len(self.running) >= self.config.max_num_seqs:
             return None
         head = self.room.head(now)
-        if head is None or self._blocked == (head.id, self.version):
-            return None
-        if self.fits(head):
-            return head
-        self._blocked = (head.id, self.version)
-        return None
+        return head if head is not None and self.fits(head) else None
 
     def fits(self, head: Request) -> bool:
-        """Whether memory admits a waiting request, free or held by paused ones."""
-        return self.admission.admits(head, self.running, self.obtainable(head))
+        """Whether memory admits a waiting request beside the running.
 
-    def obtainable(self, head: Request, *stopped: Request) -> int:
-        """Blocks that ``head`` could get if nobody but ``stopped`` were stopped."""
-        if not self.paused and not stopped:
-            return self.memory.free
-        others = (paused for paused in self.paused.values() if paused is not head)
-        return self.memory.free + self.memory.exclusive(*others, *stopped)
+        Asked at every step, worked out once per ``version``: until then it only gets less.
+        """
+        if self._blocked == (head.id, self.version):
+            return False
+        if self.admission.admits(head, self.running, partial(self.obtainable, head)):
+            return True
+        self._blocked = (head.id, self.version)
+        return False
+
+    def obtainable(self, head: Request, blocks: int, *stopped: Request) -> bool:
+        """Whether ``head`` gets so many: free ones, or those of the paused and ``stopped``."""
+        if blocks <= self.memory.free:
+            return True
+        others = [paused for paused in self.paused.values() if paused is not head]
+        others += stopped
+        return bool(others) and blocks <= self.memory.obtainable(head, others)
 
     # -- arriving, changing, leaving -------------------------------------------------------------
 
@@ -89,9 +96,9 @@ class State:
         """A new request; its lane must exist and the room have space."""
         policy = self.lane(request).policy
         policy.arrived(request)
-        self.requests[request.id] = request
-        place = (policy.key(request), self._arrivals)
+        place = (policy.key(request), self._arrivals)  # or ValueError, and nothing is held yet
         self._arrivals += 1
+        self.requests[request.id] = request
         self.places[request.id] = place
         self._wait(request, now, step)
 
@@ -115,30 +122,31 @@ class State:
         """A forecast came late, or another one."""
         request.forecast = forecast
         self.admission.forecast_changed(request)
+        self.version += 1  # less may be reckoned with, for it or for one that waits for it
         self.lane(request).policy.arrived(request)
         self.rekey(request)
 
     def move(self, request: Request, name: str, now: float, step: int) -> None:
-        """Into another lane, at the place its policy gives. ``ValueError``: no such lane."""
-        old_name, old_lane = request.lane, self.lane(request)
-        request.lane = name
-        try:
-            new_lane = self.lane(request)
-        finally:
-            request.lane = old_name
+        """Into another lane, at the place its policy gives.
+
+        ``ValueError``, and nothing changes, when there is no such lane or its policy has no key.
+        """
+        old_lane, new_lane = self.lane(request), self.room.lane_named(name)
         if new_lane is old_lane:
             return
         old = self.places[request.id]
+        known = self._policies.setdefault(request.id, [old_lane.policy])
+        if not any(policy is new_lane.policy for policy in known):
+            known.append(new_lane.policy)
+            new_lane.policy.arrived(request)
+        place = (new_lane.policy.key(request), old[1])  # or ValueError, and nothing has moved yet
         running = request.status is Status.RUNNING
         if running:
             self.running.remove(old_lane.config.name, request, old)
         else:
             self.room.remove(request)
         request.lane = name
-        if new_lane.policy is not old_lane.policy:
-            self._moved.setdefault(request.id, []).append(old_lane.policy)
-            new_lane.policy.arrived(request)
-        self.places[request.id] = (new_lane.policy.key(request), old[1])
+        self.places[request.id] = place
         if running:
             self.running.add(new_lane.config.name, request, self.places[request.id])
             self.room.moved(request)
@@ -156,15 +164,15 @@ class State:
             self.memory.unwant(request)
             self.paused.pop(request.id, None)
         self.memory.forget(request, spoiled=request.finish_reason is FinishReason.ERROR)
-        self.room.settle(request)
+        self.room.settle(request, now)
         del self.requests[request.id], self.places[request.id]
         self.full.pop(request.id, None)
         self._dropped.pop(request.id, None)
         request.status = Status.FINISHED
         self.version += 1
         self.admission.ended(request)
-        lane.policy.observe(request, now)
-        for policy in self._moved.pop(request.id, ()):
+        self.entitled.discard(request.id)
+        for policy in self._policies.pop(request.id, (lane.policy,)):
             policy.observe(request, now)
 
     def settle(self) -> None:
@@ -178,6 +186,9 @@ class State:
     def admit(self, request: Request, now: float) -> tuple[tuple[Move, ...], tuple[Move, ...]]:
         """Let a head of the room run; its memory must be there. Blocks to swap in, and to copy."""
         memory, lane = self.memory, self.lane(request)
+        if self.displaces and self.room.overdue(request, now):
+            # Or it would be stopped again at once for the reason for which it had to wait.
+            self.entitled.add(request.id)
         self.room.pop(request, now)
         memory.unwant(request)
         moves: tuple[Move, ...] = ()

@@ -113,6 +113,12 @@ class Tenants:
             return None
         return self._queues[front[1]].dues.first()
 
+    def has_overdue(self, request: Request, now: float) -> bool:
+        """Raises ``KeyError`` when it does not wait here."""
+        if self._max_wait is None:
+            return False
+        return self._queues[self._name_of(request)].dues.key(request)[0] <= now
+
     def next_event(self, now: float) -> float | None:
         """Seconds above ``now`` before which time alone does not change :meth:`head`."""
         times: list[float] = []

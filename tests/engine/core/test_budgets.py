@@ -126,7 +126,7 @@ def test_a_budget_binds_in_all_lanes_together():
     # The answer adds eight tokens; the bill is known once it has ended.
     assert room.next_event(0.0) == 4.0
     there.output_tokens, there.finish_reason = 8, FinishReason.STOP
-    room.settle(there)
+    room.settle(there, 0.0)
     assert room.next_event(0.0) == 12.0
     assert room.head(11.0) is None
     assert room.head(12.0) is here
@@ -159,7 +159,7 @@ def test_what_was_charged_too_much_opens_the_budget_earlier():
     assert room.head(0.0) is None
     assert room.next_event(0.0) == 100.0
     first.output_tokens, first.finish_reason = 20, FinishReason.STOP
-    room.settle(first)
+    room.settle(first, 0.0)
     assert room.next_event(0.0) == 20.0
     assert room.head(20.0) is second
 
@@ -186,7 +186,7 @@ def test_a_preempted_request_competes_at_its_tenants_counter_as_it_is_now():
     assert room.virtual("rich") == room.virtual("poor") == 110.0
     assert room.head(0.0) is stream, "a tie goes to the first place"
     another.output_tokens, another.finish_reason = 1, FinishReason.STOP
-    room.settle(another)
+    room.settle(another, 0.0)
     assert room.head(0.0) is second
 
 

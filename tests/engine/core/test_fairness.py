@@ -36,7 +36,7 @@ class World:
 
     def end(self, request, output):
         request.output_tokens, request.finish_reason = output, FinishReason.STOP
-        self.room.settle(request)
+        self.room.settle(request, 0.0)
 
     def serve(self):
         head = self.admit()
@@ -160,7 +160,7 @@ def test_a_preempted_request_is_charged_once():
     world.admit()
     assert world.room.virtual("a") == 27.0
     world.end(request, 10)
-    world.room.settle(request)
+    world.room.settle(request, 0.0)
     assert world.room.virtual("a") == 27.0
 
 
@@ -169,7 +169,7 @@ def test_a_request_that_was_never_admitted_costs_nothing():
     request = world.push("a", 7, 10)
     world.room.remove(request)
     request.finish_reason = FinishReason.ABORT
-    world.room.settle(request)
+    world.room.settle(request, 0.0)
     assert world.room.virtual("a") == 0.0
 
 
@@ -182,7 +182,7 @@ def test_what_answers_without_a_forecast_are_expected_to_be_is_learned():
     world.admit()
     assert world.room.virtual("b") == 61.0, "the first outcome replaces the assumption"
     second.output_tokens, second.finish_reason = 4, FinishReason.ABORT
-    world.room.settle(second)
+    world.room.settle(second, 0.0)
     assert world.room.virtual("b") == 9.0
     world.push("c")
     least = world.room.virtual("c")

@@ -42,7 +42,7 @@ def serve(room, now=0.0, output=0):
     head = room.head(now)
     room.pop(head, now)
     head.output_tokens, head.finish_reason = output, FinishReason.STOP
-    room.settle(head)
+    room.settle(head, 0.0)
     return head
 
 
@@ -203,7 +203,7 @@ def test_a_running_request_counts_where_it_moved():
     assert (room.running_in("a"), room.running_in("b")) == (0, 1)
     room.check_integrity()
     request.finish_reason = FinishReason.STOP
-    room.settle(request)
+    room.settle(request, 0.0)
     assert room.running_in("b") == 0
     assert (room.lane_virtual("a"), room.lane_virtual("b")) == (1.0, 0.0)
 
@@ -258,14 +258,14 @@ def test_a_wait_begins_with_arrival_and_again_with_preemption():
 def test_starvation_in_steps_is_told_once_per_wait():
     room = room_of(starvation=Starvation(steps=3))
     first, second = push(room, "0", step=0), push(room, "1", step=1)
-    assert room.steps_to_starvation(1) == 2
+    assert room.steps_to_starvation(0.0, 1) == 2
     assert room.starved(0.0, 2) == []
     assert room.starved(0.0, 3) == [first]
     room.rekey(first, ((-1.0,), 0))
     assert room.starved(0.0, 3) == []
-    assert room.steps_to_starvation(3) == 1
+    assert room.steps_to_starvation(0.0, 3) == 1
     room.pop(second, 0.0)
-    assert room.steps_to_starvation(3) is None
+    assert room.steps_to_starvation(0.0, 3) is None
     room.pop(first, 0.0)
     room.push(first, ((0.0,), 0), 0.0, 10)
     assert room.starved(0.0, 12) == []
@@ -279,10 +279,12 @@ def test_starvation_in_seconds_is_an_event():
     second = push(room, "1", now=1.5)
     assert room.next_event(1.5) == 3.0
     assert room.next_event(3.2) == 3.5, "an event that was not asked about is past"
+    assert room.steps_to_starvation(2.9, 0) is None
+    assert room.steps_to_starvation(3.2, 0) == 0
     assert room.starved(3.2, 0) == [first]
     assert room.starved(9.0, 0) == [second]
     assert room.next_event(9.0) is None
-    assert room.steps_to_starvation(0) is None
+    assert room.steps_to_starvation(0.0, 0) is None
 
 
 # -- a full room -----------------------------------------------------------------------------

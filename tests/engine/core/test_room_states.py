@@ -264,7 +264,7 @@ class Lives(RuleBasedStateMachine):
         request = self.some(self.running, pick)
         self.running.remove(request)
         request.output_tokens, request.finish_reason = tokens, reason
-        self.room.settle(request)
+        self.room.settle(request, self.now)
         self.naive.settle(request, self.now)
 
     @precondition(lambda self: self.naive.waits)
@@ -274,7 +274,7 @@ class Lives(RuleBasedStateMachine):
         request.output_tokens, request.finish_reason = tokens, FinishReason.ABORT
         for room in (self.room, self.naive):
             room.remove(request)
-        self.room.settle(request)
+        self.room.settle(request, self.now)
         self.naive.settle(request, self.now)
 
     @precondition(lambda self: self.naive.waits)
@@ -322,16 +322,13 @@ class Lives(RuleBasedStateMachine):
 
     @rule()
     def tell_the_starved(self):
-        left = self.room.steps_to_starvation(self.step)
+        left = self.room.steps_to_starvation(self.now, self.step)
         told = self.room.starved(self.now, self.step)
         assert sorted(request.id for request in told) == sorted(self.starving(self.now, self.step))
         for wait in self.naive.waits:
             wait.told = wait.told or wait.request in told
-        stepped = [
-            request for request in told if self.room.lane_of(request).policy.starvation.steps
-        ]
-        assert (left == 0) == bool(stepped)
-        after = self.room.steps_to_starvation(self.step)
+        assert (left == 0) == bool(told)
+        after = self.room.steps_to_starvation(self.now, self.step)
         if after is not None:
             assert self.starving(self.now, self.step + after)
             assert not self.starving(self.now, self.step + after - 1)
