@@ -53,16 +53,19 @@ class Planner:
         """Waiting requests take the slots of running ones that go after them.
 
         Only as many as can start to compute in this step: nobody stops for one that cannot begin.
+        Prompts under way that fill the step are let through for the same reason: were one stopped
+        for the next, and its blocks taken, prefills would undo each other (mlfq with little memory:
+        half as many preemptions again).
         """
         state = self._state
         waiting = sum(request.pending_tokens for request in state.prefilling.values())
         spare = self._budget - (len(state.running) - len(state.prefilling)) - waiting
         displacement = Displacement(state, self._stopped, self._admitted)
-        while (pair := displacement.next(self._now)) is not None:
-            head, victim = pair
-            spare += victim.pending_tokens  # one for a decode, the rest of a prompt for a prefill
-            if spare < 1:
+        while spare > 0:
+            pair = displacement.next(self._now)
+            if pair is None:
                 return
+            head, victim = pair
             state.pause(victim, self._now, self._number)
             if state.lane(head) is state.lane(victim):
                 state.stats.preempted_for_order += 1

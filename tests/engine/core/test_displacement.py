@@ -41,12 +41,18 @@ def steps(scheduler, count=1):
 
 def test_a_prompt_that_is_nearly_done_is_not_stopped_for_the_key_it_began_with():
     scheduler = build(LeftToCompute())
-    scheduler.add(Request("a", 0.0, 40))
+    scheduler.add(Request("a", 0.0, 28))
     steps(scheduler, 3)
-    scheduler.add(Request("b", 0.0, 30))  # less than a had, more than it has left
+    scheduler.add(Request("b", 0.0, 20))  # less than a had, more than the 4 it has left
     assert steps(scheduler).preempted == ()
-    scheduler.add(Request("c", 0.0, 2))
-    assert steps(scheduler).preempted == ("a",)
+
+
+def test_a_prompt_that_fills_the_step_is_let_through():
+    scheduler = build(LeftToCompute())
+    scheduler.add(Request("a", 0.0, 28))
+    steps(scheduler)
+    scheduler.add(Request("b", 0.0, 2))
+    assert [steps(scheduler).preempted for _ in range(3)] == [(), (), ("a",)]
 
 
 def test_to_ask_for_quiet_steps_changes_nothing():
