@@ -28,7 +28,7 @@ class AdmissionConfig:
 
     mode: AdmissionMode = AdmissionMode.STATIC
     watermark: float = 0.01
-    level: float = 0.7
+    level: float = 0.8
 
     def __post_init__(self) -> None:
         if self.mode not in list(AdmissionMode):
