@@ -20,6 +20,9 @@ def check(state: State) -> None:
         _check_running(state, request)
     for request in waiting:
         _check_waiting(state, request)
+    state.paused.check_integrity()
+    if {each.id for each in state.paused} != {each.id for each in waiting if each.block_table}:
+        raise RuntimeError("a waiting request holds memory and is not paused, or the reverse")
 
 
 def _check_running(state: State, request: Request) -> None:
@@ -37,7 +40,5 @@ def _check_running(state: State, request: Request) -> None:
 def _check_waiting(state: State, request: Request) -> None:
     if request.status is not Status.WAITING:
         raise RuntimeError(f"waiting request {request.id!r} is {request.status.name}")
-    if bool(request.block_table) != (request.id in state.paused):
-        raise RuntimeError(f"waiting request {request.id!r} holds memory and is not paused")
     if request.computed_tokens and not (request.block_table or request.host_blocks):
         raise RuntimeError(f"waiting request {request.id!r} computed what is kept nowhere")

@@ -140,12 +140,9 @@ class Planner:
     def _evict_paused(self, needer: Request) -> bool:
         """Take the blocks of the paused request that is last in order, if there is one."""
         state = self._state
-        paused = [each for each in state.paused.values() if each is not needer]
-        if not paused:
+        last = victims.paused(state, needer)
+        if last is None:
             return False
-        last = max(
-            paused, key=lambda each: (state.lane(each).config.precedence, state.places[each.id])
-        )
         self.swap_out += state.evict(last, self._now, self._number)
         self._stopped.add(last.id)
         state.stats.evicted_paused += 1

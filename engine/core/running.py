@@ -1,4 +1,4 @@
-"""Running requests: of each lane in policy order, lanes by precedence."""
+"""Requests that hold memory: of each lane in policy order, lanes by precedence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _place(entry: tuple[Place, Request]) -> Place:
 
 
 class RunningSet:
-    """Running requests of one lane by place: victims are taken from the back."""
+    """Requests of one lane by place: victims are taken from the back."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[Place, Request]] = []
@@ -37,7 +37,7 @@ class RunningSet:
         insort(self._entries, (place, request), key=_place)
 
     def remove(self, request: Request, place: Place) -> None:
-        """Raises ``KeyError`` when it does not run at that place."""
+        """Raises ``KeyError`` when it is not at that place."""
         index = bisect_left(self._entries, place, key=_place)
         if index == len(self._entries) or self._entries[index][1] is not request:
             raise KeyError(request.id)
@@ -47,11 +47,11 @@ class RunningSet:
         """Raise ``RuntimeError`` unless places ascend."""
         places = [place for place, _ in self._entries]
         if places != sorted(set(places)):
-            raise RuntimeError("running requests are out of order")
+            raise RuntimeError("running or paused requests are out of order")
 
 
 class Running:
-    """All running requests. ``lanes``: their names, in order of precedence."""
+    """Requests that run, or are paused. ``lanes``: names, in order of precedence."""
 
     def __init__(self, lanes: Sequence[str]) -> None:
         self.by_lane = {name: RunningSet() for name in lanes}
@@ -80,4 +80,4 @@ class Running:
         for each in self._sets:
             each.check_integrity()
         if sum(map(len, self._sets)) != self._count:
-            raise RuntimeError("running requests are miscounted")
+            raise RuntimeError("running or paused requests are miscounted")

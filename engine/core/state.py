@@ -46,7 +46,7 @@ class State:
         self.requests: dict[str, Request] = {}
         self.prefilling: dict[str, Request] = {}
         self.full: dict[str, Request] = {}
-        self.paused: dict[str, Request] = {}
+        self.paused = Running([lane.name for lane in self.lane_configs])
         self.entitled: set[str] = set()
         self.places: dict[str, Place] = {}
         self.rekey_at: dict[str, int] = {}
@@ -86,9 +86,15 @@ class State:
         """Whether ``head`` gets so many: free ones, or those of the paused and ``stopped``."""
         if blocks <= self.memory.free:
             return True
-        others = [paused for paused in self.paused.values() if paused is not head]
-        others += stopped
-        return bool(others) and blocks <= self.memory.obtainable(head, others)
+        others = [*stopped, *(each for each in self.paused if each is not head)]
+        count = 1
+        while others:  # with more of them it never gets less, and a few are mostly enough
+            if blocks <= self.memory.obtainable(head, others[:count]):
+                return True
+            if count >= len(others):
+                break
+            count *= 4
+        return False
 
     # -- arriving, changing, leaving -------------------------------------------------------------
 
@@ -115,6 +121,9 @@ class State:
                 self.running.add(lane.config.name, request, new)
             else:
                 self.room.rekey(request, new)
+                if request.block_table:
+                    self.paused.remove(lane.config.name, request, old)
+                    self.paused.add(lane.config.name, request, new)
         if running:
             self._schedule_rekey(request, lane.policy)
 
@@ -145,6 +154,7 @@ class State:
             self.running.remove(old_lane.config.name, request, old)
         else:
             self.room.remove(request)
+            self._unpause(request)
         request.lane = name
         self.places[request.id] = place
         if running:
@@ -152,7 +162,9 @@ class State:
             self.room.moved(request)
             self._schedule_rekey(request, new_lane.policy)
         else:
-            self.room.push(request, self.places[request.id], now, step)
+            self.room.push(request, place, now, step)
+            if request.block_table:
+                self.paused.add(new_lane.config.name, request, place)
 
     def leave(self, request: Request, now: float) -> None:
         """It ended; ``finish_reason`` is set."""
@@ -162,7 +174,7 @@ class State:
         else:
             self.room.remove(request)
             self.memory.unwant(request)
-            self.paused.pop(request.id, None)
+            self._unpause(request)
         self.memory.forget(request, spoiled=request.finish_reason is FinishReason.ERROR)
         self.room.settle(request, now)
         del self.requests[request.id], self.places[request.id]
@@ -189,6 +201,7 @@ class State:
         if self.displaces and self.room.overdue(request, now):
             # Or it would be stopped again at once for the reason for which it had to wait.
             self.entitled.add(request.id)
+        self._unpause(request)
         self.room.pop(request, now)
         memory.unwant(request)
         moves: tuple[Move, ...] = ()
@@ -202,7 +215,6 @@ class State:
             copies = () if copy is None else (copy,)
         again = self._dropped.pop(request.id, 0) - request.computed_tokens
         self.stats.recomputed_tokens += max(0, again)
-        self.paused.pop(request.id, None)
         request.status = Status.RUNNING
         if request.first_scheduled is None:
             request.first_scheduled = now
@@ -219,7 +231,7 @@ class State:
         """It gives up its slot and waits with its blocks, which others may take."""
         self._stop(request)
         self._back(request, now, step)
-        self.paused[request.id] = request
+        self.paused.add(self.lane(request).name, request, self.places[request.id])
 
     def evict(self, request: Request, now: float, step: int) -> tuple[Move, ...]:
         """Take the memory of a running or paused request; the blocks that go to the host."""
@@ -228,7 +240,7 @@ class State:
         if running:
             self._stop(request)
         else:
-            self.paused.pop(request.id, None)
+            self._unpause(request)
         moves: tuple[Move, ...] = ()
         if swap:
             moves = self.memory.swap_out(request)
@@ -252,6 +264,11 @@ class State:
         key = self.lane(request).policy.key(request)
         self.places[request.id] = (key, self.places[request.id][1])
         self._wait(request, now, step)
+
+    def _unpause(self, request: Request) -> None:
+        """Call before its blocks, its lane or its place change."""
+        if request.block_table:
+            self.paused.remove(self.lane(request).name, request, self.places[request.id])
 
     def _stop(self, request: Request) -> None:
         self.running.remove(self.lane(request).config.name, request, self.places[request.id])

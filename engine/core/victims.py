@@ -34,6 +34,15 @@ def for_memory(state: State, needer: Request, spared: Container[str]) -> Iterato
                 yield request
 
 
+def paused(state: State, needer: Request) -> Request | None:
+    """The request that loses its blocks first of those that wait with them, not ``needer``."""
+    for lane in lanes(state) if len(state.paused) else ():
+        for _, request in state.paused.by_lane[lane.name].backwards():
+            if request is not needer:
+                return request
+    return None
+
+
 def _rank(state: State, lane: LaneConfig) -> tuple[int, float, str]:
     load = len(state.running.by_lane[lane.name]) / lane.share
     return (lane.precedence, load, lane.name)
