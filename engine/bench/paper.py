@@ -19,11 +19,14 @@ from engine.bench.parallel import map_runs
 from engine.bench.sustained import Curves, Sustained, sustained
 from engine.bench.traffic import served, tau
 from engine.comparison import Spread
-from engine.core.policies import make
+from engine.core.config import SchedulerConfig
+from engine.core.policies import Policy, make
+from engine.core.request import Request
 from engine.engine_profiles import EngineProfile
+from engine.replica import Replica
 from engine.result import Result
 from engine.simulator import simulate
-from engine.workload import Lengths
+from engine.workload import Floats, Lengths
 
 #: Name in the tables, and the policy. Classes: forecasts cut into ten buckets of equal width.
 POLICIES = {
@@ -89,7 +92,7 @@ class PaperConfig:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run. Seconds. waiting: mean max_waiting_time. first: when the first samples were done."""
+    """One run. Seconds. waiting: mean max_waiting_time."""
 
     per_token: float
     p90_per_token: float
@@ -97,7 +100,6 @@ class Cell:
     p99_e2el: float
     p99_per_token: float
     waiting: float
-    first: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class Paper:
     class_right: float
 
 
-#: ``burst``, ``poisson`` at a rate, ``first``, or ``load`` at a share of capacity.
+#: ``burst``, ``poisson`` at a rate, or ``load`` at a share of capacity.
 Situation = tuple[str, float]
 
 
@@ -136,9 +138,13 @@ def situations(config: PaperConfig) -> list[Situation]:
     return [
         ("burst", 0.0),
         *(("poisson", rate) for rate in config.rates),
-        ("first", 0.0),
         *(("load", load) for load in config.loads),
     ]
+
+
+def runs(config: PaperConfig, seeds: int) -> int:
+    """Simulations that :func:`study` takes."""
+    return seeds * len(config.policies) * (len(situations(config)) + 1)
 
 
 def study(
@@ -160,7 +166,13 @@ def study(
     ]
     runs = map_runs(partial(_run, config, lengths, profile), tried, jobs, progress)
     found = dict(zip(tried, runs, strict=True))
-    first = {p: [found[("first", 0.0), p, seed].first for seed in seeds] for p in config.policies}
+    pairs = [(policy, seed) for policy in config.policies for seed in seeds]
+
+    def further(done: int) -> None:
+        progress(len(tried) + done)
+
+    times = iter(map_runs(partial(_first, config, lengths, profile), pairs, jobs, further))
+    first = {policy: [next(times) for _ in seeds] for policy in config.policies}
     rng = np.random.default_rng(seeds[0])
     drawn, forecasts = served(lengths, config.burst, config.tau, rng)
     plain = workload.requests(np.zeros(config.burst), drawn, forecasts)
@@ -197,28 +209,51 @@ def _run(
 ) -> Cell:
     (kind, value), policy, seed = item
     rng = np.random.default_rng(seed)  # the same traffic for every policy
-    cost, slots = profile.cost, profile.max_num_seqs
-    if kind in ("burst", "first"):
-        count = config.burst if kind == "burst" else config.samples
-        drawn, forecasts = served(lengths, count, config.tau, rng)
-        arrivals = np.zeros(count)
+    if kind == "burst":
+        arrivals = np.zeros(config.burst)
     else:
-        capacity = lengths.rate_at(1.0, cost, slots)
+        capacity = lengths.rate_at(1.0, profile.cost, profile.max_num_seqs)
         rate = value if kind == "poisson" else value * capacity
         count = max(2, round(rate * config.seconds)) if kind == "poisson" else config.load_requests
-        drawn, forecasts = served(lengths, count, config.tau, rng)
         arrivals = workload.renewal(count, rate, 1.0, rng)
+    requests = _requests(config, lengths, policy, arrivals, rng)
+    scheduler, made = _engine(config, profile, policy)
+    return _cell(simulate(requests, scheduler, made, profile.cost))
+
+
+def _first(
+    config: PaperConfig, lengths: Lengths, profile: EngineProfile, item: tuple[str, int]
+) -> float:
+    """Seconds until the first samples have ended; the others are let go."""
+    policy, seed = item
+    rng = np.random.default_rng(seed)
+    scheduler, made = _engine(config, profile, policy)
+    replica = Replica(scheduler, made, profile.cost)
+    for request in _requests(config, lengths, policy, np.zeros(config.samples), rng):
+        replica.submit(request)
+    while replica.outstanding > config.samples - config.first:
+        replica.advance(max(0.0, replica.now) + 1.0)
+    return float(np.sort(replica.result().timings.finished)[config.first - 1])
+
+
+def _requests(
+    config: PaperConfig, lengths: Lengths, policy: str, arrivals: Floats, rng: np.random.Generator
+) -> list[Request]:
+    drawn, forecasts = served(lengths, len(arrivals), config.tau, rng)
     requests = workload.requests(arrivals, drawn, forecasts)
-    if policy.startswith("class"):
-        requests = in_classes(requests, config.bucket)
-    made = make(POLICIES[policy], cost=cost, batch=slots)
-    scheduler = replace(profile.config, host_blocks=round(config.host * profile.num_blocks))
-    return _cell(simulate(requests, scheduler, made, cost), config.first)
+    return in_classes(requests, config.bucket) if policy.startswith("class") else requests
 
 
-def _cell(result: Result, first: int) -> Cell:
+def _engine(
+    config: PaperConfig, profile: EngineProfile, policy: str
+) -> tuple[SchedulerConfig, Policy]:
+    made = make(POLICIES[policy], cost=profile.cost, batch=profile.max_num_seqs)
+    host = round(config.host * profile.num_blocks)
+    return replace(profile.config, host_blocks=host), made
+
+
+def _cell(result: Result) -> Cell:
     summary = result.summary
-    finished = np.sort(result.timings.finished)
     return Cell(
         per_token=summary.per_token.mean,
         p90_per_token=summary.per_token.p90,
@@ -226,7 +261,6 @@ def _cell(result: Result, first: int) -> Cell:
         e2el=summary.e2el.mean,
         p99_e2el=summary.e2el.p99,
         waiting=summary.max_waiting.mean if summary.max_waiting else math.nan,
-        first=float(finished[min(first, len(finished)) - 1]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -41,7 +41,8 @@ class ScaleConfig:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """seconds: of the simulation, which begins with requests in memory. peak_bytes: of the whole
+    """seconds: of the simulation, which begins with requests in memory; cpu_seconds: what of them
+    it had the processor. peak_bytes: of the whole
     process, these requests and the interpreter with it. simulated_seconds: on the virtual clock."""
 
     requests: int
@@ -49,12 +50,14 @@ class Scale:
     steps: int
     peak_waiting: int
     seconds: float
+    cpu_seconds: float
     simulated_seconds: float
     peak_bytes: int
 
     @property
     def requests_per_second(self) -> float:
-        return self.requests / self.seconds
+        """Of processor time."""
+        return self.requests / self.cpu_seconds
 
 
 def azure_like(requests: int, rng: np.random.Generator) -> tuple[Floats, Lengths]:
@@ -81,15 +84,16 @@ def _scale(item: tuple[ScaleConfig, EngineProfile, tuple[Floats, Lengths] | None
     arrivals, lengths = trace or azure_like(config.requests, rng)
     requests = _requests(config, profile, arrivals[: config.requests], lengths, rng)
     policy = make(config.policy, cost=profile.cost, batch=profile.max_num_seqs)
-    begun = perf_counter()
+    begun, busy = perf_counter(), process_time()
     result = simulate(requests, profile.config, policy, profile.cost)
-    seconds = perf_counter() - begun
+    seconds, cpu_seconds = perf_counter() - begun, process_time() - busy
     return Scale(
         requests=len(result.timings),
         output_tokens=result.summary.output_tokens,
         steps=result.steps,
         peak_waiting=result.peak_waiting,
         seconds=seconds,
+        cpu_seconds=cpu_seconds,
         simulated_seconds=result.duration,
         peak_bytes=_peak_bytes(),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import numpy as np
 
@@ -51,12 +51,15 @@ class SpeedConfig:
 class Speed:
     """Milliseconds of one call with ``waiting`` requests, over repetitions.
 
-    ``add`` is the mean of one arrival, key and queue; ``admitted`` counts per step.
+    Of the processor's time, but for ``wall_p99``, which a busy machine lengthens by whatever else
+    it does meanwhile. add: mean of one scored arrival: validation, key and queue. admitted: per
+    step.
     """
 
     waiting: int
     schedule_p50: Spread
     schedule_p99: Spread
+    wall_p99: Spread
     commit_p50: Spread
     add: float
     admitted: float
@@ -72,7 +75,9 @@ def speed(
     """One row per size. ``progress`` counts repetitions over all sizes.
 
     The load is an engine in its stride: answers run to their length, and for each that ends one
-    arrives, so as many wait after every step as before it.
+    arrives, so as many wait after every step as before it. Those that wait from the start have no
+    forecast: a policy that lets short ones go first would otherwise admit more in each step the
+    more there are to choose from, and the queue's own cost could not be told from that.
     """
     rng = np.random.default_rng(config.seed)
     drawn = lengths.take(rng.integers(0, len(lengths), 4096))
@@ -109,6 +114,7 @@ def p99_ratio(rows: Sequence[Speed]) -> float:
 @dataclass(frozen=True, slots=True)
 class _Sample:
     schedule: list[float]
+    wall: list[float]
     commit: list[float]
     admitted: int
 
@@ -141,22 +147,23 @@ class _Engine:
             ),
             policy,
         )
-        total = waiting + config.running
-        begun = perf_counter()
-        for _ in range(total):
+        self._add_seconds = 0.0  # of scored ones
+        self._added = 0
+        for _ in range(waiting + config.running):
             self._now += 0.01
-            self._add()
-        self.add_seconds = (perf_counter() - begun) / total
+            self._add(scored=False)
 
     def run(self, steps: int) -> _Sample:
         scheduler = self._scheduler
         scheduled: list[float] = []
+        walls: list[float] = []
         committed: list[float] = []
         queue = self._arrived - scheduler.num_waiting
         for _ in range(steps):
-            begun = perf_counter()
+            wall, begun = perf_counter(), thread_time()
             plan = scheduler.schedule(self._now)
-            scheduled.append(perf_counter() - begun)
+            scheduled.append(thread_time() - begun)
+            walls.append(perf_counter() - wall)
             finished = {}
             for step in plan.steps:
                 request = scheduler.get(step.request_id)
@@ -164,21 +171,29 @@ class _Engine:
                 if step.samples and request.output_tokens + 1 == request.true_tokens:
                     finished[request.id] = FinishReason.STOP
             self._now += self._cost.step(plan.decode_tokens, plan.prefill_tokens)
-            begun = perf_counter()
+            begun = thread_time()
             scheduler.commit(plan, finished, self._now)
-            committed.append(perf_counter() - begun)
-            for _ in range(self.waiting - scheduler.num_waiting):
+            committed.append(thread_time() - begun)
+            begun = thread_time()
+            come = self.waiting - scheduler.num_waiting
+            for _ in range(come):
                 self._add()
-        return _Sample(scheduled, committed, self._arrived - scheduler.num_waiting - queue)
+            self._add_seconds += thread_time() - begun
+            self._added += come
+        return _Sample(scheduled, walls, committed, self._arrived - scheduler.num_waiting - queue)
 
-    def _add(self) -> None:
+    @property
+    def mean_add(self) -> float:
+        return self._add_seconds / max(1, self._added)
+
+    def _add(self, scored: bool = True) -> None:
         like = self._templates[self._arrived % len(self._templates)]
         self._scheduler.add(
             Request(
                 id=str(self._arrived),
                 arrival=self._now,
                 prompt_tokens=like.prompt_tokens,
-                forecast=like.forecast,
+                forecast=like.forecast if scored else None,
                 true_tokens=like.true_tokens,
             )
         )
@@ -194,7 +209,8 @@ def _summary(engine: _Engine, samples: Sequence[_Sample], steps: int) -> Speed:
         waiting=engine.waiting,
         schedule_p50=spread(schedule, 50),
         schedule_p99=spread(schedule, 99),
+        wall_p99=spread([sample.wall for sample in samples], 99),
         commit_p50=spread([sample.commit for sample in samples], 50),
-        add=1000.0 * engine.add_seconds,
+        add=1000.0 * engine.mean_add,
         admitted=sum(sample.admitted for sample in samples) / (steps * len(samples)),
     )

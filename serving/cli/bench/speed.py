@@ -80,21 +80,30 @@ def _print(rows: list[Speed], scales: list[Scale], config: SpeedConfig, policy: 
     from serving.cli.console import print_table
 
     print_table(
-        ["waiting", "schedule() p50", "p99", "commit() p50", "add()", "admitted / step"],
+        [
+            "waiting",
+            "schedule() p50",
+            "p99",
+            "wall p99",
+            "commit() p50",
+            "add()",
+            "admitted / step",
+        ],
         [
             [
                 row.waiting,
                 options.spread(row.schedule_p50, 3),
                 options.spread(row.schedule_p99, 3),
+                f"{row.wall_p99.median:.3f}",
                 f"{row.commit_p50.median:.3f}",
                 f"{row.add:.4f}",
                 f"{row.admitted:.2f}",
             ]
             for row in rows
         ],
-        title=f"Milliseconds with {config.running} running, policy {policy}",
+        title=f"Processor milliseconds with {config.running} running, policy {policy}",
         caption=f"{config.repeats} repetitions of {config.steps:,} steps each; median over them "
-        "(p10-p90). As many arrive as end.",
+        "(p10-p90). As many arrive as end. Wall: what else the machine did counts too.",
     )
     if len(rows) > 1:
         ratio, p99 = p99_ratio(rows), rows[0].schedule_p99.median
@@ -103,14 +112,14 @@ def _print(rows: list[Speed], scales: list[Scale], config: SpeedConfig, policy: 
             options.verdict(
                 p99 < 1.0 and ratio <= 1.5,
                 f"p99 with {few} waiting is {p99:.2f} ms (below 1 ms), with {most} it is "
-                f"{ratio:.2f}x that (at most 1.5x)",
+                f"{ratio:.2f}x that (at most 1.5x); processor time",
             )
         )
     if not scales:
         return
+    columns = ["requests", "output tokens", "steps", "peak queue", "hours", "seconds", "CPU s"]
     print_table(
-        ["requests", "output tokens", "steps", "peak queue", "hours", "seconds", "requests/s",
-         "peak memory"],
+        [*columns, "requests/s", "peak memory"],
         [
             [
                 run.requests,
@@ -119,11 +128,12 @@ def _print(rows: list[Speed], scales: list[Scale], config: SpeedConfig, policy: 
                 run.peak_waiting,
                 f"{run.simulated_seconds / 3600:.2f}",
                 f"{run.seconds:.1f}",
+                f"{run.cpu_seconds:.1f}",
                 f"{run.requests_per_second:,.0f}",
                 f"{run.peak_bytes / 2**20:,.0f} MiB",
             ]
             for run in scales
         ],
         title="Simulations: traffic of the shape of Azure's 2023 conversation trace",
-        caption="Hours on the virtual clock, seconds on this machine; memory of the whole process.",
-    )  # fmt: skip
+        caption="Hours on the virtual clock, seconds of this machine; memory of the whole process.",
+    )
