@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from serving.cli.bench import burst, calibrate, fairness, memory, sim, speed
+from serving.cli.bench import burst, calibrate, fairness, memory, router, sim, speed
 
 app = typer.Typer(
     help="Measure policies before trusting them: simulated on the scheduler that serves, or real.",
