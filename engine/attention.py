@@ -83,8 +83,7 @@ def _decode(
     for one query, isn't needed.
     """
     keys, values = _read(pool.keys[layer], decodes), _read(pool.values[layer], decodes)
-    n, kv_heads = sum(map(len, keys)), keys[0].shape[1]
-    size = keys[0].shape[2]
+    n, size, kv_heads = len(decodes.owner), pool.shape.block_size, pool.shape.kv_heads
     s, heads, dim = q.shape
     group = heads // kv_heads
     queries = (
@@ -92,7 +91,7 @@ def _decode(
         .index_select(0, decodes.owner)
         .view(n * kv_heads, group, dim)
     )
-    scores = _each(_scores, queries, [part.view(-1, size, dim) for part in keys])
+    scores = _each(_scores, queries, [part.view(-1, size, dim) for part in keys], decodes, kv_heads)
     # float32 from here on: adding the float32 mask promotes.
     scores = scores.reshape(n, heads, size) + decodes.tail
     logs = torch.log_softmax(scores, -1)
@@ -100,7 +99,7 @@ def _decode(
     total = scores[:, :, 0] - logs[:, :, 0]
     weights = logs.exp_().to(values[0].dtype).view(n * kv_heads, group, size)
     across = [part.view(-1, dim, size).transpose(1, 2) for part in values]
-    partial = _each(torch.bmm, weights, across).view(n, heads, dim)
+    partial = _each(torch.bmm, weights, across, decodes, kv_heads).view(n, heads, dim)
     share = total.index_select(0, decodes.table).view(s, -1, heads) + decodes.absent
     share = torch.softmax(share, 1).unsqueeze(-1)
     joined = partial.index_select(0, decodes.table).view(s, -1, heads, dim)
@@ -108,23 +107,35 @@ def _decode(
 
 
 def _read(pool: torch.Tensor, decodes: Decodes) -> list[torch.Tensor]:
-    """The blocks of ``decodes``: those in place, those copied, without joining the two."""
+    """The blocks of ``decodes``: those in place, those copied, those shared, where there are any.
+    They are not joined, which would copy them all."""
     parts = [pool[: decodes.in_place]] if decodes.in_place else []
-    if decodes.take is not None:
-        parts.append(pool.index_select(0, decodes.take))
-    return parts
+    copied = (decodes.take, decodes.shared)
+    return parts + [pool.index_select(0, blocks) for blocks in copied if blocks is not None]
 
 
 def _each(
     product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     rows: torch.Tensor,
     parts: list[torch.Tensor],
+    decodes: Decodes,
+    kv_heads: int,
 ) -> torch.Tensor:
-    """``product`` of ``rows`` with ``parts``, which belong to its batches in order."""
-    if len(parts) == 1:
-        return product(rows, parts[0])
-    pieces = torch.split(rows, [len(part) for part in parts])
-    return torch.cat([product(*pair) for pair in zip(pieces, parts, strict=True)])
+    """``product`` of ``rows [N · kv heads, group, :]`` with the ``parts`` they belong to, in order.
+
+    Each of the last part belongs to ``decodes.owners`` rows if it is shared: all of them against it
+    in one product, as prefixes are in Hydragen (Juravsky et al. 2024, arXiv 2402.05099).
+    """
+    if decodes.shared is None:
+        return product(rows, parts[0])  # in place or all copied, never both
+    last = len(decodes.shared) * decodes.owners * kv_heads
+    pieces = torch.split(rows, [len(rows) - last, last])
+    found = [product(pieces[0], parts[0])] if len(parts) > 1 else []
+    group, inner = rows.shape[1:]
+    ours = pieces[1].view(-1, decodes.owners, kv_heads, group, inner).transpose(1, 2)
+    out = product(ours.reshape(-1, decodes.owners * group, inner), parts[-1])
+    out = out.reshape(-1, kv_heads, decodes.owners, group, out.shape[-1]).transpose(1, 2)
+    return torch.cat([*found, out.reshape(last, group, -1)])
 
 
 def _scores(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:

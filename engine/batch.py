@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from engine.core.plan import Plan, Step
 from engine.paged import KVShape, Slots
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +33,10 @@ class Chunk:
 class Decodes:
     """The sequences that add one token, as a flat list of N blocks; S sequences, at most M blocks.
 
-    The first ``in_place`` of the list are the first blocks of the pool, read where they lie; the
-    others are copies of ``take``. A block that several sequences share is in the list once for
-    each. ``owner[n]`` is the sequence that block n belongs to (any, where it belongs to none),
+    The first ``in_place`` of the list are the first blocks of the pool, read where they lie; then
+    come copies of ``take``, then the blocks ``shared`` by several sequences, each ``owners`` times
+    in a row: copied once, read by all. ``owner[n]`` is the sequence that block n belongs to (any,
+    where it belongs to none),
     ``tail[n, 0, slot]`` is 0 or -inf, ``table[s * M + m]`` the place of sequence s's m-th block in
     the list, and ``absent[s, m, 0]`` 0 or -inf.
     """
@@ -40,6 +44,8 @@ class Decodes:
     sequences: int
     in_place: int
     take: torch.Tensor | None
+    shared: torch.Tensor | None
+    owners: int
     owner: torch.Tensor
     tail: torch.Tensor
     table: torch.Tensor
@@ -130,16 +136,18 @@ def _decodes(steps: Sequence[Step], shape: KVShape, device: torch.device) -> Dec
         [np.asarray(s.block_table[:n], dtype=np.int64) for s, n in zip(steps, used, strict=True)]
     )
     highest = int(blocks.max()) + 1
-    _, firsts = np.unique(blocks, return_index=True)
+    known, which, holders = np.unique(blocks, return_inverse=True, return_counts=True)
+    alone = holders[which] == 1
     # Reading a block in place costs its product even when nobody owns it; gathering costs a copy.
-    in_place = highest if len(firsts) * 1.5 >= highest else 0
-    gathered = np.ones(len(blocks), dtype=bool)
-    if in_place:
-        gathered[firsts] = False
-    take = blocks[gathered]
-    count = in_place + len(take)
+    in_place = highest if len(known) * 1.5 >= highest else 0
+    take = blocks[alone] if not in_place else blocks[:0]
     places = blocks.copy()
-    places[gathered] = np.arange(in_place, count)
+    if not in_place:
+        places[alone] = np.arange(len(take))
+    shared, owners = known[holders > 1], int(holders.max())
+    first = in_place + len(take)
+    places[~alone] = first + _in_rows(blocks[~alone], shared, owners)
+    count = first + len(shared) * owners
     owner = np.zeros(count, dtype=np.int64)
     owner[places] = np.repeat(np.arange(len(steps)), used)
     filled = np.full(count, size)
@@ -158,8 +166,20 @@ def _decodes(steps: Sequence[Step], shape: KVShape, device: torch.device) -> Dec
         sequences=len(steps),
         in_place=in_place,
         take=torch.from_numpy(take).to(device) if len(take) else None,
+        shared=torch.from_numpy(shared).to(device) if len(shared) else None,
+        owners=owners,
         owner=torch.from_numpy(owner).to(device),
         tail=torch.from_numpy(tail[:, None, :]).to(device),
         table=torch.from_numpy(table.reshape(-1)).to(device),
         absent=torch.from_numpy(absent).to(device),
     )
+
+
+def _in_rows(blocks: Ints, shared: Ints, owners: int) -> Ints:
+    """The place of each of ``blocks`` in a list that has each of ``shared`` ``owners`` times."""
+    order = np.argsort(blocks, kind="stable")
+    rows = np.searchsorted(shared, blocks[order])
+    firsts = np.searchsorted(rows, np.arange(len(shared)))
+    places = np.empty(len(blocks), dtype=np.int64)
+    places[order] = rows * owners + np.arange(len(blocks)) - firsts[rows]
+    return places

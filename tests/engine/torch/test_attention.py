@@ -19,16 +19,18 @@ def naive(pool, q, table, length):
 
 
 @pytest.mark.parametrize(
-    ("tables", "in_place", "copied"),
+    ("tables", "in_place", "copied", "shared"),
     [
-        ([(0, 1, 2), (0, 1, 3), (4, 5)], 6, 2),
-        ([(0, 1), (0, 2), (0, 1)], 3, 3),
-        ([(40, 60, 3), (40, 60, 50), (7,)], 0, 7),
-        ([(2, 0, 1), (3, 5)], 6, 0),
+        ([(0, 1, 2), (0, 1, 3), (4, 5)], 6, [], [0, 1]),
+        ([(0, 1), (0, 2), (0, 1)], 3, [], [0, 1]),
+        ([(40, 60, 3), (40, 60, 50), (7,), (60, 40)], 0, [3, 50, 7], [40, 60]),
+        ([(40, 60), (60, 40)], 0, [], [40, 60]),
+        ([(2, 0, 1), (3, 5)], 6, [], []),
+        ([(62, 0, 11), (33, 45)], 0, [62, 0, 11, 33, 45], []),
     ],
-    ids=["some shared", "nearly all shared", "far apart", "none shared"],
+    ids=["some shared", "most shared", "far apart", "all shared", "none shared", "all copied"],
 )
-def test_each_sequence_attends_to_its_own_blocks(tables, in_place, copied):
+def test_each_sequence_attends_to_its_own_blocks(tables, in_place, copied, shared):
     torch.manual_seed(0)
     pool = KVPool(SHAPE, torch.float32, torch.device("cpu"))
     for part in (*pool.keys, *pool.values):
@@ -42,7 +44,8 @@ def test_each_sequence_attends_to_its_own_blocks(tables, in_place, copied):
     work = batch.build(Plan(1, steps), tokens, SHAPE, torch.device("cpu"))
     assert work.decodes is not None
     assert work.decodes.in_place == in_place
-    assert (0 if work.decodes.take is None else len(work.decodes.take)) == copied
+    assert ([] if work.decodes.take is None else work.decodes.take.tolist()) == copied
+    assert ([] if work.decodes.shared is None else work.decodes.shared.tolist()) == shared
     q = torch.randn(len(tables), 6, SHAPE.head_dim)
     # The newest token is written first; what it holds must be the same in shared blocks.
     k, v = torch.ones(2, len(tables), SHAPE.kv_heads, SHAPE.head_dim)
