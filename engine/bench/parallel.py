@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TypeVar
@@ -63,8 +64,19 @@ def map_runs(
 
 
 def _die_on_interrupt() -> None:
-    """Ctrl-C reaches the whole process group; a child has nothing to say about it."""
+    """Ctrl-C reaches the whole process group; a child has nothing to say about it.
+
+    A parent that was killed cannot end its children, so each watches it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+
+
+def _follow_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def alone(function: Callable[[T], R], item: T) -> R:

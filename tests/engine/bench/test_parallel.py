@@ -1,6 +1,8 @@
 """Runs over processes."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -37,6 +39,23 @@ def test_an_error_is_raised_here_and_ends_the_others(jobs):
     for child in set(multiprocessing.active_children()) - before:
         child.join(10)
         assert not child.is_alive()
+
+
+def test_children_end_with_a_parent_that_was_killed(tmp_path):
+    held, blocked = tmp_path / "held", tmp_path / "blocked"
+    os.mkfifo(held)
+    os.mkfifo(blocked)
+    # The children keep one end of ``held`` open while they wait for a reader of ``blocked``.
+    code = (
+        "import functools, os; from engine.bench.parallel import map_runs; "
+        f"map_runs(functools.partial(os.open, flags=os.O_WRONLY), "
+        f"[{str(held)!r}] * 2 + [{str(blocked)!r}] * 2, 2)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    with held.open("rb") as reader:  # opens once a child has opened it
+        parent.kill()
+        parent.wait()
+        assert reader.read() == b"", "ends when the last child has closed its end"
 
 
 def test_jobs_below_one_is_named():
