@@ -9,6 +9,7 @@ of each request's own forecast, given what it has generated already.
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -21,6 +22,9 @@ from engine.core.running import Running
 #: Output lengths remembered, for requests without a forecast.
 _PAST = 1024
 
+#: Output tokens still to come as reckoned, and tokens held.
+_Stand = tuple[float, int]
+
 
 class Admission:
     """Decides from memory alone; slots and budgets are the planner's."""
@@ -29,6 +33,9 @@ class Admission:
         self._config = config
         self._memory = memory
         self._totals: dict[str, float] = {}  # output tokens each is reckoned to reach
+        self._lineup: list[_Stand] | None = None  # of those that run, ascending; None: not known
+        self._allowed: _Stand | None = None  # of the one allowed last, which may have come in
+        self._blocks = 0  # in the tables of the lineup
         self._past: deque[int] = deque(maxlen=_PAST)
         self._sorted: list[int] = []
         self._stale = 0
@@ -39,7 +46,11 @@ class Admission:
         running: Running | Sequence[Request],
         obtainable: Callable[[int], bool],
     ) -> bool:
-        """Whether it may join ``running``. ``obtainable``: whether so many blocks are to be had."""
+        """Whether it may join ``running``. ``obtainable``: whether so many blocks are to be had.
+
+        Call :meth:`changed` when anything happened to those that run but that the one allowed last
+        came in.
+        """
         need = self._memory.admission_need(request)
         if not running:
             return obtainable(need)
@@ -47,40 +58,57 @@ class Admission:
             return False
         if self._config.admission.mode is not AdmissionMode.PREDICTED:
             return True
-        return self._peak([*running, request]) <= self._config.capacity
+        if self._lineup is None:
+            self._lineup = sorted(map(self._stand, running))
+            self._blocks = sum(len(each.block_table) for each in running)
+        elif len(running) > len(self._lineup) and self._allowed is not None:
+            stand, self._allowed = self._allowed, None
+            insort(self._lineup, stand)
+            self._blocks += self._memory.blocks_for(stand[1])
+        stand = self._stand(request)
+        if self._peak(stand) > self._config.capacity:
+            return False
+        self._allowed = stand
+        return True
+
+    def changed(self) -> None:
+        """Somebody computed, ended, gave way or got another forecast."""
+        self._lineup = self._allowed = None
 
     def ended(self, request: Request) -> None:
         """Learn how long an answer became; forget what was reckoned of it."""
+        self.changed()
         self._totals.pop(request.id, None)
         if request.output_tokens:
             self._past.append(request.output_tokens)
             self._stale += 1
 
     def forecast_changed(self, request: Request) -> None:
+        self.changed()
         self._totals.pop(request.id, None)
 
-    def _peak(self, requests: Sequence[Request]) -> float:
+    def _peak(self, newcomer: _Stand) -> float:
         """Tokens held at the worst moment to come, if each ends when it is reckoned to."""
+        assert self._lineup is not None
+        ahead = self._lineup.copy()
+        insort(ahead, newcomer)
         # Shared blocks are in several tables, and in memory once.
-        held = sum(len(request.block_table) for request in requests)
         used = self._memory.usage * self._config.num_blocks
-        scale = min(1.0, used / held) if held else 1.0
+        scale = min(1.0, used / self._blocks) if self._blocks else 1.0
         half = self._config.block_size / 2  # a last block is half full on average
-        ahead = sorted(
-            ((self._ahead(r), scale * (r.total_tokens + half)) for r in requests), reverse=True
-        )
-        peak = now = 0.0
-        for count, (left, tokens) in enumerate(ahead, start=1):
-            now += tokens
-            peak = max(peak, now + count * left)
+        peak = held = 0.0
+        for count, (left, tokens) in enumerate(reversed(ahead), start=1):
+            held += scale * (tokens + half)
+            if held + count * left > peak:
+                peak = held + count * left
         return peak
 
-    def _ahead(self, request: Request) -> float:
+    def _stand(self, request: Request) -> _Stand:
+        done = request.output_tokens
         total = self._totals.get(request.id, -1.0)
-        if total <= request.output_tokens:
-            total = request.output_tokens + self._remaining(request)
-            self._totals[request.id] = total
-        return total - request.output_tokens
+        if total <= done:
+            total = self._totals[request.id] = done + self._remaining(request)
+        return total - done, request.prompt_tokens + done
 
     def _remaining(self, request: Request) -> float:
         level, generated = self._config.admission.level, request.output_tokens
@@ -92,7 +120,8 @@ class Admission:
         """From past outputs that went on as long; as much again once nobody's did."""
         if self._stale * 16 >= len(self._sorted):
             self._sorted, self._stale = sorted(self._past), 0
-        longer = [length for length in self._sorted if length > generated]
+        first = bisect_right(self._sorted, generated)
+        longer = len(self._sorted) - first
         if not longer:
             return float(max(generated, self._config.block_size))
-        return float(longer[min(len(longer) - 1, int(level * len(longer)))] - generated)
+        return float(self._sorted[first + min(longer - 1, int(level * longer))] - generated)

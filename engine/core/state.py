@@ -189,6 +189,7 @@ class State:
 
     def settle(self) -> None:
         """The moves of the last plan were carried out; what they read may be free now."""
+        self.admission.changed()
         free = self.memory.free
         self.memory.settle()
         self.version += self.memory.free != free
@@ -274,6 +275,7 @@ class State:
         self.running.remove(self.lane(request).config.name, request, self.places[request.id])
         self.prefilling.pop(request.id, None)
         self.rekey_at.pop(request.id, None)
+        self.admission.changed()
         self.version += 1
 
     def _schedule_rekey(self, request: Request, policy: Policy) -> None:
