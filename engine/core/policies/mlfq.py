@@ -56,6 +56,8 @@ class Mlfq(Static):
         self._cost = cost
         self._batch = batch
         self._promoted: dict[str, int] = {}  # output tokens when last promoted
+        #: Last level asked about, and the output tokens at which it began and ends.
+        self._reached: dict[str, tuple[int, int, int]] = {}
 
     def key(self, request: Request) -> Key:
         """``(level, arrival)``; the first level is 0."""
@@ -68,12 +70,27 @@ class Mlfq(Static):
 
     def starved(self, request: Request) -> None:
         self._promoted[request.id] = request.output_tokens
+        self._reached.pop(request.id, None)
 
     def observe(self, request: Request, now: float) -> None:
         self._promoted.pop(request.id, None)
+        self._reached.pop(request.id, None)
 
     def _stands(self, request: Request) -> tuple[int, int]:
         """Its level, and the output tokens at which it leaves that for the next one."""
+        reached = self._reached.get(request.id)
+        if reached is None or request.output_tokens < reached[1]:
+            reached = self._joins(request)
+        level, start, end = reached
+        prefill = self._cost.step(0, request.prompt_tokens)
+        while request.output_tokens >= end:
+            level, start = level + 1, end
+            end += self._tokens(level, start, request.prompt_tokens, prefill)
+        self._reached[request.id] = level, start, end
+        return level, end
+
+    def _joins(self, request: Request) -> tuple[int, int, int]:
+        """Level, beginning and end where it enters, when it arrives or is promoted."""
         prefill = self._cost.step(0, request.prompt_tokens)
         start = self._promoted.get(request.id)
         level = 0
@@ -81,11 +98,7 @@ class Mlfq(Static):
             start = 0
             while self._quantum(level) < prefill:
                 level += 1
-        while True:
-            end = start + self._tokens(level, start, request.prompt_tokens, prefill)
-            if request.output_tokens < end:
-                return level, end
-            level, start = level + 1, end
+        return level, start, start + self._tokens(level, start, request.prompt_tokens, prefill)
 
     def _tokens(self, level: int, start: int, prompt_tokens: int, prefill: float) -> int:
         """Output tokens that use up a level's quantum, at least 1, when it entered at ``start``."""
