@@ -12,7 +12,8 @@ class Budget:
     """rate: tokens per second, prompt and output together, unweighted. burst: tokens at most saved.
 
     A tenant may start a request while it owes nothing, whatever its length; the debt it then has
-    is paid off at ``rate``. Over any time t it uses at most ``rate·t + burst`` plus one request.
+    is paid off at ``rate``. Over any time t it starts at most ``rate·t + burst`` plus one request,
+    by what answers are forecast to take; what they take more is a debt once they ended.
     """
 
     rate: float

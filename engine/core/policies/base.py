@@ -41,7 +41,8 @@ class Policy(Protocol):
     starvation: Starvation | None
 
     def arrived(self, request: Request) -> None:
-        """Take note of a request, once, just before its first key is asked for."""
+        """Take note of a request, just before its first key is asked for, and again when it gets
+        another forecast."""
         ...
 
     def key(self, request: Request) -> Key:
@@ -63,7 +64,8 @@ class Policy(Protocol):
     def observe(self, request: Request, now: float) -> None:
         """Learn from a request that just ended; ``finish_reason`` says how.
 
-        Called once for each request that arrived: the place to forget what is kept of it.
+        Called once for each request that arrived, in whatever lane it ends: the place to forget
+        what is kept of it.
         """
         ...
 

@@ -13,6 +13,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from engine.core.budgets import Budget
 from engine.core.config import AdmissionConfig, PreemptionConfig
 from engine.core.costs import CostModel
 from engine.core.fairness import FairnessConfig
@@ -84,15 +85,28 @@ class Life(RuleBasedStateMachine):
                 st.integers(0, 1),
                 st.sampled_from([0.5, 1.0, 3.0]),
                 st.booleans(),
+                st.sampled_from([None, 1.0, 8.0]),
             ),
             min_size=1,
             max_size=3,
         ),
-        fair=st.booleans(),
+        fairness=st.sampled_from(
+            [None, FairnessConfig(), FairnessConfig(default_budget=Budget(8.0, 20.0))]
+        ),
         speculates=st.booleans(),
     )
     def build(
-        self, slots, extra, block_size, blocks, host, admission, preemption, lanes, fair, speculates
+        self,
+        slots,
+        extra,
+        block_size,
+        blocks,
+        host,
+        admission,
+        preemption,
+        lanes,
+        fairness,
+        speculates,
     ):
         if preemption == "swap" and not host:
             preemption = "auto"
@@ -109,15 +123,17 @@ class Life(RuleBasedStateMachine):
         )
         self.lanes = [
             Lane(
-                LaneConfig(str(i), share=share, precedence=precedence, reclaim=reclaim),
+                LaneConfig(
+                    str(i), share=share, precedence=precedence, reclaim=reclaim, max_wait=max_wait
+                ),
                 Fickle() if policy == "fickle" else make(policy, cost=COST, batch=slots),
             )
-            for i, (policy, precedence, share, reclaim) in enumerate(lanes)
+            for i, (policy, precedence, share, reclaim, max_wait) in enumerate(lanes)
         ]
         self.scheduler = Scheduler(
             self.config,
             self.lanes,
-            fairness=FairnessConfig() if fair else None,
+            fairness=fairness,
             speculation=SpeculationConfig(3) if speculates else None,
         )
         self.tape = Tape(block_size)
@@ -162,7 +178,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.plan is None)
     @rule()
     def schedule(self):
-        plan = self.scheduler.schedule(self.now)
+        plan = self._plan()
         assert bool(plan) == self.scheduler.has_work, "work is left but nothing runs"
         names = [step.request_id for step in plan.steps]
         assert len(set(names)) == len(names)
@@ -178,6 +194,15 @@ class Life(RuleBasedStateMachine):
         self.tape.run(plan)
         if plan:
             self.plan = plan
+
+    def _plan(self):
+        """A plan, as soon as the budgets of those who wait allow one."""
+        plan = self.scheduler.schedule(self.now)
+        while not plan and (event := self.scheduler.next_event(self.now)) is not None:
+            assert event > self.now
+            self.now = event
+            plan = self.scheduler.schedule(self.now)
+        return plan
 
     @precondition(lambda self: self.plan is not None)
     @rule(seconds=st.floats(0.0, 2.0), fails=st.integers(0, 15), taken=st.integers(0, 3))
@@ -267,7 +292,7 @@ class Life(RuleBasedStateMachine):
         if self.plan is not None:
             self.scheduler.commit(self.plan, {}, self.now)
         for _ in range(20_000):
-            plan = self.scheduler.schedule(self.now)
+            plan = self._plan()
             if not plan:
                 break
             self.tape.run(plan)
