@@ -16,8 +16,8 @@ def quiet_steps(state: State, limit: int, now: float, number: int) -> int:
     if limit < 1 or state.prefilling or state.full or not len(state.running):
         return 0
     if len(state.room):
-        state.admission.changed()  # steps were run, or skipped, since it was last asked
-        if state.admissible(now) is not None:
+        state.gate.admission.changed()  # steps were run, or skipped, since it was last asked
+        if state.gate.admissible(now) is not None:
             return 0
         if state.displaces and Displacement(state, set(), set()).next(now) is not None:
             return 0

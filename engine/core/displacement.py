@@ -33,7 +33,7 @@ class Displacement:
         if len(state.running) < state.config.max_num_seqs:
             # Memory is what is short, and the first head waits for it: nobody overtakes that one.
             head = state.room.head(now)
-            if head is None or head.id in self._stopped or state.fits(head):
+            if head is None or head.id in self._stopped or state.gate.fits(head):
                 return None
             return self._pair(head)
         heads = (head for head in state.room.heads(now) if head.id not in self._stopped)
@@ -44,7 +44,7 @@ class Displacement:
         need = state.memory.admission_need(head)
         for victims_of in (self._for_order(lane, head), self._for_lane(lane)):
             for victim in victims_of:
-                if state.obtainable(head, need, victim):
+                if state.gate.obtainable(head, need, victim):
                     return head, victim
         return None
 

@@ -164,7 +164,7 @@ class Planner:
         """Waiting requests in order while slots, budget and memory last; nobody overtakes."""
         state = self._state
         while self._budget > 0:
-            request = state.admissible(self._now)
+            request = state.gate.admissible(self._now)
             if request is None or request.id in self._stopped:
                 return
             self._make_room(request)
@@ -200,7 +200,7 @@ class Planner:
         state = self._state
         decodes = len(state.running) - len(state.prefilling)
         waiting = sum(request.pending_tokens for request in state.prefilling.values())
-        head = state.admissible(self._now)
+        head = state.gate.admissible(self._now)
         waiting += 0 if head is None else head.pending_tokens
         return self._speculation.length(decodes, self._budget - decodes - waiting)
 

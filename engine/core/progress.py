@@ -23,7 +23,7 @@ def advance(state: State, request: Request, step: Step, accepted: int) -> None:
     if request.block_hashes and before // size != request.computed_tokens // size:
         state.memory.record(request)
         if request.id in state.prefilling:
-            state.version += 1  # a request that waits for memory may find its prompt now
+            state.gate.changed()  # a request that waits for memory may find its prompt now
 
 
 def swapped_in(
@@ -33,7 +33,7 @@ def swapped_in(
     for request in requests:
         if state.holds(request) and finished.get(request.id) is not FinishReason.ERROR:
             state.memory.record(request)
-    state.version += 1
+    state.gate.changed()
 
 
 def review(state: State, request: Request) -> None:

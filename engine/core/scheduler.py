@@ -8,13 +8,11 @@ vLLM (Kwon et al. 2023), chunked prefill with decodes first as in Sarathi-Serve 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from engine.core import ahead, progress
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
 from engine.core.fairness import FairnessConfig
-from engine.core.integrity import check
 from engine.core.lanes import Lane, LaneConfig
 from engine.core.plan import Plan, Step
 from engine.core.planner import Planner
@@ -23,13 +21,13 @@ from engine.core.request import Request, Status
 from engine.core.room import QueueFull
 from engine.core.speculation import Speculation, SpeculationConfig
 from engine.core.state import State
-from engine.core.stats import SchedulerStats
+from engine.core.view import View
 from ranker.types import FinishReason, Forecast
 
 __all__ = ["QueueFull", "Scheduler", "SchedulerConfig"]
 
 
-class Scheduler:
+class Scheduler(View):
     """Holds requests from ``add`` until they finish or are aborted, and their KV blocks.
 
     ``schedule`` moves requests and memory, ``commit`` moves progress. A plan that is not empty
@@ -54,56 +52,11 @@ class Scheduler:
             lanes = [Lane(LaneConfig("default"), lanes)]
         self.config = config
         self.lanes = tuple(lanes)
-        self._state = State(config, self.lanes, fairness)
+        super().__init__(State(config, self.lanes, fairness))
         self._speculation = _speculation(speculation, config.cost)
         self._plans = 0
         self._planned: dict[str, Request] = {}
         self._outstanding: Plan | None = None
-
-    # -- what an observer may ask ----------------------------------------------------------------
-
-    @property
-    def num_running(self) -> int:
-        return len(self._state.running)
-
-    @property
-    def num_waiting(self) -> int:
-        return len(self._state.room)
-
-    @property
-    def has_work(self) -> bool:
-        return bool(self._state.requests)
-
-    @property
-    def kv_usage(self) -> float:
-        """Share of KV blocks that are held, 0 to 1."""
-        return self._state.memory.usage
-
-    @property
-    def stats(self) -> SchedulerStats:
-        """The counters as they are now."""
-        return replace(self._state.stats, memory=self._state.memory.stats)
-
-    @property
-    def running(self) -> list[Request]:
-        """Running requests, lane by lane in policy order."""
-        return list(self._state.running)
-
-    def waiting_in(self, lane: str) -> int:
-        """Requests that wait in a lane."""
-        return self._state.room.waiting_in(lane)
-
-    def running_in(self, lane: str) -> int:
-        """Requests of a lane that run."""
-        return len(self._state.running.by_lane[lane])
-
-    def lane_of(self, request: Request) -> Lane:
-        """Raises ``ValueError`` naming the lanes there are."""
-        return self._state.lane(request)
-
-    def get(self, request_id: str) -> Request | None:
-        """The request of that id while it waits or runs."""
-        return self._state.requests.get(request_id)
 
     # -- requests come, change and go ------------------------------------------------------------
 
@@ -247,10 +200,6 @@ class Scheduler:
             raise ValueError(f"cannot skip {steps} steps; ask quiet_steps first")
         ahead.skip(self._state, steps)
         self._plans += steps
-
-    def check_integrity(self) -> None:
-        """Raise ``RuntimeError`` when requests, order, blocks or counts contradict each other."""
-        check(self._state)
 
     # -- inside ----------------------------------------------------------------------------------
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from engine.core.admission import Admission
 from engine.core.config import SchedulerConfig
 from engine.core.fairness import FairnessConfig
+from engine.core.gate import Gate
 from engine.core.lanes import Lane
 from engine.core.memory import Memory
 from engine.core.plan import Move
@@ -26,7 +25,7 @@ class State:
     ``prefilling``: those running that do not decode yet. ``full``: those whose tokens exceed
     all memory; they end with the next plan. ``paused``: those waiting that kept their blocks, which
     others may take. ``entitled``: ids of those that were overdue when they came in; they give their
-    slot to nobody. ``version`` changes whenever memory or a slot may have become free.
+    slot to nobody. ``gate``: told of whatever may let somebody in.
     """
 
     def __init__(
@@ -41,17 +40,15 @@ class State:
         self.displaces = any(lane.policy.preempts or lane.config.reclaim for lane in lanes)
         self.running = Running([lane.name for lane in self.lane_configs])
         self.preemption = Preemption(config, self.memory)
-        self.admission = Admission(config, self.memory)
         self.stats = SchedulerStats()
         self.requests: dict[str, Request] = {}
         self.prefilling: dict[str, Request] = {}
         self.full: dict[str, Request] = {}
         self.paused = Running([lane.name for lane in self.lane_configs])
+        self.gate = Gate(config, self.memory, self.room, self.running, self.paused)
         self.entitled: set[str] = set()
         self.places: dict[str, Place] = {}
         self.rekey_at: dict[str, int] = {}
-        self.version = 0
-        self._blocked: tuple[str, int] | None = None  # a head that could not come in, and when
         self._policies: dict[str, list[Policy]] = {}  # those that know one that changed its lane
         self._dropped: dict[str, int] = {}  # tokens to compute again
         self._arrivals = 0
@@ -62,39 +59,6 @@ class State:
 
     def lane(self, request: Request) -> Lane:
         return self.room.lane_of(request)
-
-    def admissible(self, now: float) -> Request | None:
-        """The head of the room if a slot is free and memory admits it beside the running."""
-        if len(self.running) >= self.config.max_num_seqs:
-            return None
-        head = self.room.head(now)
-        return head if head is not None and self.fits(head) else None
-
-    def fits(self, head: Request) -> bool:
-        """Whether memory admits a waiting request beside the running.
-
-        Asked at every step, worked out once per ``version``: until then it only gets less.
-        """
-        if self._blocked == (head.id, self.version):
-            return False
-        if self.admission.admits(head, self.running, partial(self.obtainable, head)):
-            return True
-        self._blocked = (head.id, self.version)
-        return False
-
-    def obtainable(self, head: Request, blocks: int, *stopped: Request) -> bool:
-        """Whether ``head`` gets so many: free ones, or those of the paused and ``stopped``."""
-        if blocks <= self.memory.free:
-            return True
-        others = [*stopped, *(each for each in self.paused if each is not head)]
-        count = 1
-        while others:  # with more of them it never gets less, and a few are mostly enough
-            if blocks <= self.memory.obtainable(head, others[:count]):
-                return True
-            if count >= len(others):
-                break
-            count *= 4
-        return False
 
     # -- arriving, changing, leaving -------------------------------------------------------------
 
@@ -130,8 +94,8 @@ class State:
     def reforecast(self, request: Request, forecast: Forecast) -> None:
         """A forecast came late, or another one."""
         request.forecast = forecast
-        self.admission.forecast_changed(request)
-        self.version += 1  # less may be reckoned with, for it or for one that waits for it
+        self.gate.admission.forecast_changed(request)
+        self.gate.changed()  # less may be reckoned with, for it or for one that waits for it
         self.lane(request).policy.arrived(request)
         self.rekey(request)
 
@@ -181,18 +145,19 @@ class State:
         self.full.pop(request.id, None)
         self._dropped.pop(request.id, None)
         request.status = Status.FINISHED
-        self.version += 1
-        self.admission.ended(request)
+        self.gate.changed()
+        self.gate.admission.ended(request)
         self.entitled.discard(request.id)
         for policy in self._policies.pop(request.id, (lane.policy,)):
             policy.observe(request, now)
 
     def settle(self) -> None:
         """The moves of the last plan were carried out; what they read may be free now."""
-        self.admission.changed()
+        self.gate.admission.changed()
         free = self.memory.free
         self.memory.settle()
-        self.version += self.memory.free != free
+        if self.memory.free != free:
+            self.gate.changed()
 
     # -- running, pausing, giving up memory ------------------------------------------------------
 
@@ -250,7 +215,7 @@ class State:
             self._dropped[request.id] = request.computed_tokens
             self.memory.drop(request)
         request.evictions += 1
-        self.version += 1
+        self.gate.changed()
         if running:
             self._back(request, now, step)
         return moves
@@ -275,8 +240,8 @@ class State:
         self.running.remove(self.lane(request).config.name, request, self.places[request.id])
         self.prefilling.pop(request.id, None)
         self.rekey_at.pop(request.id, None)
-        self.admission.changed()
-        self.version += 1
+        self.gate.admission.changed()
+        self.gate.changed()
 
     def _schedule_rekey(self, request: Request, policy: Policy) -> None:
         after = policy.rekey_after(request)

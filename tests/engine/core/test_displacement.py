@@ -61,9 +61,9 @@ def test_to_ask_for_quiet_steps_changes_nothing():
     steps(scheduler, 5)
     scheduler.add(Request("b", 0.0, 8, true_tokens=90))
     state = scheduler._state
-    before = dict(state.places), dict(state.rekey_at), state.version, list(state.running)
+    before = dict(state.places), dict(state.rekey_at), list(state.running)
     assert scheduler.quiet_steps(9, 0.0) == 9
-    assert before == (dict(state.places), dict(state.rekey_at), state.version, list(state.running))
+    assert before == (dict(state.places), dict(state.rekey_at), list(state.running))
     scheduler.add(Request("c", 0.0, 8, true_tokens=30))
     assert scheduler.quiet_steps(9, 0.0) == 0, "c takes a's slot"
     assert steps(scheduler).preempted == ("a",)
