@@ -164,6 +164,18 @@ def test_what_was_charged_too_much_opens_the_budget_earlier():
     assert room.head(20.0) is second
 
 
+def test_what_was_charged_too_little_is_owed_from_the_end_on():
+    room = room_with({"t": Budget(rate=1.0, burst=10.0)})
+    first = push(room, "0", "t", 5)
+    room.pop(first, 0.0)
+    first.output_tokens, first.finish_reason = 20, FinishReason.STOP
+    room.settle(first, 100.0)  # the bucket has long been full again
+    second = push(room, "1", "t", 1, now=100.0)
+    assert room.head(100.0) is None
+    assert room.next_event(100.0) == 110.0
+    assert room.head(110.0) is second
+
+
 def test_who_was_admitted_once_is_paid_for():
     room = room_with({"poor": Budget(rate=1.0, burst=1.0)})
     stream, newcomer = push(room, "0", "poor", 50), push(room, "1", "poor", 1)
