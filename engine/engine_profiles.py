@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
-from engine.hardware import A100, LLAMA3_8B, LLAMA3_70B, derive
+from engine.hardware import A100, H100, LLAMA3_8B, LLAMA3_70B, derive
 
 _SIZES = ("max_num_seqs", "max_num_batched_tokens", "block_size", "num_blocks", "host_blocks")
 
@@ -137,11 +137,12 @@ def _toy(slots: int) -> EngineProfile:
 
 def _derived() -> list[EngineProfile]:
     found = []
-    for name, model, count in (
-        ("llama3-8b-a100", LLAMA3_8B, 1),
-        ("llama3-70b-8xa100", LLAMA3_70B, 8),
+    for name, model, device, count in (
+        ("llama3-8b-a100", LLAMA3_8B, A100, 1),
+        ("llama3-8b-h100", LLAMA3_8B, H100, 1),
+        ("llama3-70b-8xa100", LLAMA3_70B, A100, 8),
     ):
-        result = derive(model, A100, count, seqs=256, tokens=2048, block_size=16)
+        result = derive(model, device, count, seqs=256, tokens=2048, block_size=16)
         found.append(
             EngineProfile(
                 name, result.cost, 256, 2048, 16, result.num_blocks, 0, source=result.source

@@ -47,6 +47,9 @@ LLAMA3_70B = ModelShape("Llama-3-70B", 70.6e9, 80, 8192, 8, 128)
 #: NVIDIA's data sheet of the A100 80GB SXM: 2,039 GB/s, 312 TFLOP/s, NVLink 300 GB/s each way,
 #: PCIe 4.0 x16 (32 GB/s, of which copies reach about 25).
 A100 = Accelerator("A100-80G", 80 * 2.0**30, 2.039e12, 312e12, 300e9, 25e9)
+#: NVIDIA's data sheet of the H100 80GB SXM: 3,350 GB/s, 989 TFLOP/s without sparsity, NVLink 450
+#: GB/s each way, PCIe 5.0 x16 (64 GB/s, of which copies reach about 50).
+H100 = Accelerator("H100-80G", 80 * 2.0**30, 3.35e12, 989e12, 450e9, 50e9)
 
 #: Shares of the data sheet's bandwidth and FLOP/s that good kernels reach.
 _BANDWIDTH_SHARE, _FLOP_SHARE = 0.8, 0.5

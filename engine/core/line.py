@@ -31,8 +31,7 @@ class Line:
         if self.counters is not None or buckets is not None or max_wait is not None:
             self._tenants = Tenants(max_wait, self.counters, buckets)
         starvation = lane.policy.starvation
-        self._step_bound = None if starvation is None else starvation.steps
-        self._second_bound = None if starvation is None else starvation.seconds
+        self._in_steps = starvation is not None and starvation.steps is not None
         self._timers: LazyHeap[float, Request] = LazyHeap()
         self._departures: deque[float] = deque(maxlen=64)
         self._count = 0
@@ -51,10 +50,13 @@ class Line:
     ) -> None:
         """``since``: seconds at which this wait began. ``paid``: it was charged already."""
         self._count += 1
-        if self._step_bound is not None:
-            self._timers.put(request, step + self._step_bound)
-        elif self._second_bound is not None:
-            self._timers.put(request, since + self._second_bound)
+        # Asked each time: a policy may learn how long is too long. What it says now stands for
+        # this wait, and does not change its unit.
+        starvation = self.lane.policy.starvation
+        if starvation is not None and starvation.steps is not None:
+            self._timers.put(request, step + starvation.steps)
+        elif starvation is not None and starvation.seconds is not None:
+            self._timers.put(request, since + starvation.seconds)
         if self._tenants is None:
             self._places.put(request, place)
         else:
@@ -98,7 +100,7 @@ class Line:
 
     def starved(self, now: float, step: int) -> list[Request]:
         """Who has waited for the policy's starvation; each is told once."""
-        bound = now if self._step_bound is None else step
+        bound = step if self._in_steps else now
         found: list[Request] = []
         while (first := self._timers.first()) is not None and first[0] <= bound:
             self._timers.discard(first[1])
@@ -108,7 +110,7 @@ class Line:
     def next_event(self, now: float) -> float | None:
         """Seconds above ``now`` before which time alone changes neither head nor starved."""
         event = None if self._tenants is None else self._tenants.next_event(now)
-        starves = None if self._second_bound is None else self._timers.above(now)
+        starves = None if self._in_steps else self._timers.above(now)
         return min((time for time in (event, starves) if time is not None), default=None)
 
     def has_overdue(self, request: Request, now: float) -> bool:
@@ -120,7 +122,7 @@ class Line:
         first = self._timers.first()
         if first is None:
             return None
-        if self._step_bound is None:
+        if not self._in_steps:
             return 0 if first[0] <= now else None
         return max(0, int(first[0]) - step)
 

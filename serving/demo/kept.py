@@ -18,7 +18,7 @@ _BATCH = 8
 
 
 def order_kept(forecasts: Sequence[Forecast], prompt_tokens: Sequence[int], seed: int = 0) -> float:
-    """Kendall tau-b between boost's order (setting fast) and the order of arrival.
+    """Kendall tau-b between the order of boosted arrivals (k 4) and the order of arrival.
 
     The requests arrive in random order as a Poisson stream at full load. 1 is FCFS: that is what
     forecasts that are all alike give. Raises ``ValueError`` when there are no requests.
@@ -31,7 +31,7 @@ def order_kept(forecasts: Sequence[Forecast], prompt_tokens: Sequence[int], seed
         [_COST.work(p, f.mean, _BATCH) for p, f in zip(prompt_tokens, forecasts, strict=True)]
     )
     arrivals = np.cumsum(rng.exponential(float(gap), len(forecasts)))
-    policy = make("boost", cost=_COST, batch=_BATCH, setting="fast")
+    policy = make("boost:tier=0.12,k=4", cost=_COST, batch=_BATCH, setting="safe")
     keys = []
     for at, i in zip(arrivals, chosen, strict=True):
         request = Request(str(i), float(at), prompt_tokens[i], forecasts[i])

@@ -67,7 +67,10 @@ def test_flat_forecasts_leave_fcfs_as_it_is():
     base = simulate(requests, CONFIG, make("fcfs"), COST)
     for setting in ("safe", "fast"):
         policy = make("boost", cost=COST, batch=8, setting=setting)
-        assert simulate(requests, CONFIG, policy, COST).timings == base.timings
+        found = simulate(requests, CONFIG, policy, COST)
+        # Patience that runs out splits a stretch of steps: sums of seconds round differently.
+        assert found.timings.ids == base.timings.ids
+        assert found.timings.finished == pytest.approx(base.timings.finished, rel=1e-12)
 
 
 def test_spread_against_numpy():

@@ -1,84 +1,40 @@
-"""Learned gamma-Boost behind an express tier: the default policy.
+"""Learned boost behind an express tier, with bounded patience: the default policy.
 
-gamma-Boost (Yu & Scully 2024, arXiv 2404.08826) orders by arrival minus a boost,
-``b = (1/gamma)·ln(M/(M − 1))`` with ``M = E[exp(gamma·S) | label]``: S is the work of a request,
-the label what is known of it. Here the label is the forecast. gamma → 0 orders as shortest job
-first, gamma → ∞ as first come, first served.
+Three parts, each of which can be switched off:
+
+- An *express tier*: the requests that look shortest and together hold a chosen share F of the work
+  go first. Its cost to everybody else's tail is about F·rho/(1 − F·rho).
+- The order behind it: boosted arrival, ``arrival − b`` with ``b = (1/gamma)·ln(M/(M − 1))`` and
+  ``M = E[exp(gamma·S) | label]``, S the work of a request (gamma-Boost, Yu & Scully 2024, arXiv
+  2404.08826). gamma → 0 orders as shortest first, gamma → ∞ as first come, first served.
+- *Patience*: whoever has waited for so long that it may end later than the latest would have under
+  FCFS is overdue and goes before all but the tier, in order of arrival. While the queue is short,
+  the order is free to favour the short; when it is as long as it ever gets, it is FCFS again.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from enum import StrEnum
 
 from engine.core.backlog import Backlog
 from engine.core.costs import CostModel
-from engine.core.policies.base import Key, Static
+from engine.core.policies.base import Key, Starvation, Static
+from engine.core.policies.boost_config import BoostConfig, Setting
 from engine.core.policies.experience import Experience, log_mean_exp
+from engine.core.policies.label import Known, known
 from engine.core.policies.population import Population
 from engine.core.request import Request
 from ranker.types import FinishReason, Forecast
 
+__all__ = ["EXPRESS", "Boost", "BoostConfig", "Setting"]
 
-class Setting(StrEnum):
-    """How much tail an operator lends to the mean."""
-
-    SAFE = "safe"  #: a 2 % express tier, FCFS behind it
-    FAST = "fast"  #: a 12 % express tier, boost behind it
-
-
-@dataclass(frozen=True, slots=True)
-class BoostConfig:
-    """Parameters of the policy.
-
-    tier: share of all work that the predicted-shortest requests may hold and still go first; its
-    cost to everyone else's p99 is about ``tier·rho/(1 − tier·rho)`` at utilisation rho.
-    k: ``gamma = k / backlog``; 4 is fast, 8 cautious; None leaves FCFS behind the tier.
-    floor: seconds, the least backlog that gamma is computed from.
-    cold: seconds, the least backlog while too few outcomes are known to rely on them. A first
-    burst is all there before anything of it could be measured; with the floor alone it would be
-    ordered almost first come, first served.
-    window: seconds of arrivals that the backlog's p99 looks back on.
-    memory: outcomes and arrivals remembered. bins, least: outcome bins at most, outcomes per bin
-    at least. prior: outcomes that the forecast's own quantiles count for when averaged with a bin.
-
-    Raises ``ValueError`` naming the field.
-    """
-
-    tier: float
-    k: float | None
-    floor: float = 5.0
-    cold: float = 20.0
-    window: float = 1800.0
-    memory: int = 2048
-    bins: int = 40
-    least: int = 25
-    prior: float = 25.0
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.tier < 1.0:
-            raise ValueError(f"tier must be a share of work in [0, 1), got {self.tier}")
-        for name in ("k", "floor", "cold", "window", "prior"):
-            value = getattr(self, name)
-            if value is not None and not value > 0.0:
-                raise ValueError(f"{name} must be above 0, got {value}")
-        for name in ("memory", "bins", "least"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-
-    @classmethod
-    def of(cls, setting: Setting | str) -> BoostConfig:
-        """The published settings. Raises ``ValueError`` on an unknown one."""
-        if setting not in list(Setting):
-            raise ValueError(f"setting must be safe or fast, got {setting!r}")
-        if setting == Setting.SAFE:
-            return cls(tier=0.02, k=None)
-        return cls(tier=0.12, k=4.0)
+#: Milliseconds between the priorities of the tier and those of all others; see Boost.priority.
+EXPRESS = 2**30
 
 
 class Boost(Static):
-    """See the module. Requests without a forecast get no boost: their order is FCFS.
+    """See the module. A request without a forecast is one of which nothing is known: it has no
+    boost, and among labels the middle one.
 
     A forecast that says the same of every request is none either: while the remembered arrivals
     carry one and the same distribution, the order is FCFS although their prompts differ.
@@ -93,20 +49,33 @@ class Boost(Static):
         self.config = config
         self._cost = cost
         self._batch = batch
-        self._backlog = Backlog(config.window)
+        self._backlog = Backlog(config.window, batch)
         self._experience = Experience(config.memory, config.bins, config.least)
         self._population = Population(config.memory)
+        self._known: dict[str, Known] = {}
+        self._overdue: set[str] = set()
         self._ranker: tuple[str, str] | None = None
         self._said: tuple[float, ...] = ()
         self._repeats = 0
+        #: Patience as it is now; a request keeps what it was given when it began to wait.
+        self.starvation = self._patience()
+
+    @property
+    def wait(self) -> float:
+        """Seconds that FCFS would have kept all but one in a hundred waiting at most."""
+        least = self.config.floor if self._measured else self.config.cold
+        return max(least, self._backlog.value)
+
+    @property
+    def slack(self) -> float:
+        """Seconds that anybody could wait without ending later than the latest under FCFS."""
+        least = self.config.floor if self._measured else self.config.cold
+        return max(least, self._backlog.slack)
 
     @property
     def gamma(self) -> float:
         """Per second; infinite (FCFS) without a boost behind the tier."""
-        if self.config.k is None:
-            return math.inf
-        least = self.config.floor if self._measured else self.config.cold
-        return self.config.k / max(least, self._backlog.value)
+        return math.inf if self.config.k is None else self.config.k / self.wait
 
     @property
     def _measured(self) -> bool:
@@ -114,80 +83,119 @@ class Boost(Static):
         return len(self._experience) >= 4 * self.config.least
 
     def arrived(self, request: Request) -> None:
-        forecast = request.forecast
-        if forecast is None:
-            return
-        if self._ranker != (forecast.ranker, forecast.version):
-            # Another ranker's labels mean other things; realised work in seconds does not.
-            self._ranker = (forecast.ranker, forecast.version)
-            self._experience.clear()
-            self._population.clear()
-            self._repeats = self.config.memory
-        elif forecast.quantiles != self._said:
-            self._repeats = 0
-        else:
-            self._repeats += 1
-        self._said = forecast.quantiles
-        self._population.add(self._label(request, forecast), request)
+        if request.forecast is not None:
+            self._know(request, request.forecast)
 
     def key(self, request: Request) -> Key:
-        """``(0, label)`` inside the tier, ``(1, boosted arrival)`` behind it."""
+        """``(0, label)`` inside the tier, ``(1, arrival)`` when overdue, ``(2, …)`` behind:
+        label, arrival, or boosted arrival."""
+        shortest_first = self.config.k == 0.0
         forecast = request.forecast
-        if forecast is None or self._repeats >= self.config.memory:
+        seen = None if forecast is None else self._know(request, forecast)
+        if seen is not None and self._repeats >= self.config.memory:
+            # Not the label: it would order by prompts what the forecast calls alike.
+            return (2.0, seen.length if shortest_first else request.arrival)
+        if request.id in self._overdue:
             return (1.0, request.arrival)
-        label = self._label(request, forecast)
-        if label <= self._tier_label():
-            return (0.0, label)
-        return (1.0, request.arrival - self.boost(request))
+        if seen is None:
+            return (2.0, self._population.middle if shortest_first else request.arrival)
+        if self._is_express(seen):
+            return (0.0, seen.label)
+        if shortest_first:
+            return (2.0, seen.label)
+        return (2.0, request.arrival - self.boost(request))
+
+    def starved(self, request: Request) -> None:
+        self._overdue.add(request.id)
 
     def observe(self, request: Request, now: float) -> None:
+        self._overdue.discard(request.id)
+        seen = self._known.pop(request.id, None)
         if request.finish_reason is FinishReason.ABORT and request.first_scheduled is None:
             return  # it left the queue before the engine worked for it
         work = self._cost.work(request.prompt_tokens, request.output_tokens, self._batch)
-        self._backlog.add(request.arrival, work)
-        forecast = request.forecast
+        waits_changed = self._backlog.add(request.arrival, work)
         # A length cut by a limit is the whole work; an abort or a failure is a part of it.
         whole = request.finish_reason in (FinishReason.STOP, FinishReason.LENGTH)
-        if forecast is None or not whole or self._ranker != (forecast.ranker, forecast.version):
-            return
-        self._experience.add(self._label(request, forecast), work)
+        if seen is not None and whole and seen.ranker == self._ranker:
+            self._experience.add(seen.label, work)
+        if waits_changed or not self._measured:
+            self.starvation = self._patience()
 
     def boost(self, request: Request) -> float:
         """Seconds that a request moves ahead of its arrival, relative to the longest class.
 
         Without that reference all boosts would grow when gamma falls, and later arrivals would
-        overtake earlier ones of the same length.
+        overtake earlier ones of the same length. 0 without a boost behind the tier, where order is
+        of arrival or of labels.
         """
         gamma = self.gamma
-        if request.forecast is None or math.isinf(gamma):
+        if request.forecast is None or not 0.0 < gamma < math.inf:
             return 0.0
         longest = self._population.longest
         reference = 0.0 if longest is None else self._raw_boost(longest, gamma)
-        return max(0.0, self._raw_boost(request, gamma) - reference)
+        return max(0.0, self._raw_boost(self._know(request, request.forecast), gamma) - reference)
 
-    def _raw_boost(self, request: Request, gamma: float) -> float:
-        assert request.forecast is not None
-        exponents: list[float] = []
-        weights: list[float] = []
-        for mass, tokens in request.forecast.cells():
-            weights.append(mass)
-            work = self._cost.work(request.prompt_tokens, tokens, self._batch)
-            exponents.append(gamma * work)
-        log_m = log_mean_exp(exponents, weights)
-        known = self._experience.bin_of(self._label(request, request.forecast), gamma)
-        if known is not None:
-            total = self.config.prior + known.count
-            shares = [self.config.prior / total, known.count / total]
-            log_m = log_mean_exp([log_m, known.log_m], shares)
+    def priority(self, request: Request, epoch: float = 0.0) -> int:
+        """The same order as one number for engines that take a priority, lower first (vLLM).
+
+        Milliseconds of boosted arrival after ``epoch`` (the caller's clock, seconds), and
+        ``EXPRESS`` less in the tier, in order of arrival there. Such engines cannot be told when
+        patience runs out, so with ``k`` 0 the order behind the tier is that of arrival: shortest
+        first would have no bound. Within int32 while all arrivals lie less than 2^30 ms (12 days)
+        from ``epoch``, within 2^53 always: renew the epoch when the engine's queue is empty.
+        """
+        boosted = request.arrival - epoch - self.boost(request)
+        forecast = request.forecast
+        if forecast is not None:
+            seen = self._know(request, forecast)
+            if self._repeats >= self.config.memory:
+                boosted = request.arrival - epoch
+            elif self._is_express(seen):
+                return round(1000.0 * (request.arrival - epoch)) - EXPRESS
+        return round(1000.0 * boosted)
+
+    def _patience(self) -> Starvation | None:
+        share = self.config.patience
+        return None if share is None else Starvation(seconds=share * self.slack)
+
+    def _know(self, request: Request, forecast: Forecast) -> Known:
+        seen = self._known.get(request.id)
+        if seen is not None and seen.forecast is forecast:
+            return seen
+        seen = known(forecast, request.prompt_tokens, self._cost, self._batch, self.config.brevity)
+        self._known[request.id] = seen
+        if seen.ranker != self._ranker:
+            # Another ranker's forecasts mean other things; realised work in seconds does not.
+            self._ranker = seen.ranker
+            self._experience.clear()
+            self._population.clear()
+            self._repeats = self.config.memory
+        elif forecast.quantiles == self._said:
+            self._repeats += 1
+        else:
+            self._repeats = 0
+        self._said = forecast.quantiles
+        self._population.add(seen)
+        return seen
+
+    def _is_express(self, seen: Known) -> bool:
+        tier = self.config.tier
+        if tier == 0.0:
+            return False
+        source = self._experience if self._measured else self._population
+        return seen.label <= source.threshold(tier)
+
+    def _raw_boost(self, seen: Known, gamma: float) -> float:
+        masses, exponents = [], []
+        for mass, tokens in seen.forecast.cells():
+            masses.append(mass)
+            exponents.append(gamma * self._cost.work(seen.prompt_tokens, tokens, self._batch))
+        log_m = log_mean_exp(exponents, masses)
+        found = self._experience.bin_of(seen.label, gamma)
+        if found is not None:
+            total = self.config.prior + found.count
+            shares = [self.config.prior / total, found.count / total]
+            log_m = log_mean_exp([log_m, found.log_m], shares)
         # ln(M / (M − 1)) = −ln(1 − exp(−ln M))
         return -math.log(-math.expm1(-max(log_m, 1e-12))) / gamma
-
-    def _label(self, request: Request, forecast: Forecast) -> float:
-        return self._cost.work(request.prompt_tokens, forecast.mean, self._batch)
-
-    def _tier_label(self) -> float:
-        if self.config.tier == 0.0:
-            return -math.inf
-        if self._measured:
-            return self._experience.threshold(self.config.tier)
-        return self._population.threshold(self.config.tier)

@@ -60,7 +60,7 @@ ENTRIES: Mapping[str, Entry] = {
     ),
     "ranked": Entry("lowest score of the ranker first", lambda config, size: Ranked()),
     "boost": Entry(
-        "express tier, then learned gamma-Boost; the default",
+        "express tier, patience; default",
         _boost,
         BoostConfig.of(Setting.FAST),
         needs_cost=True,

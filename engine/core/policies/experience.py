@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,20 +20,21 @@ class Bin:
 
 
 class Experience:
-    """The last ``memory`` pairs of (label, realised work), both in seconds of work.
+    """The last ``memory`` pairs of (label, realised work in seconds).
 
-    A label is the work that the forecast expects. From the pairs come the honest conditional
-    ``M = E[exp(gamma·S) | label]`` in equal-count bins made monotone in the label, and the label
-    below which requests hold a given share of all work. Both are rebuilt after ``memory/64`` new
-    pairs or when gamma moved by more than 2 %, so an outcome costs amortised O(log n).
+    A label orders requests by what was known of them, smaller first. From the pairs come the label
+    below which requests hold a given share of all work, and the honest conditional
+    ``M = E[exp(gamma·S) | label]`` in equal-count bins made monotone in the label. Both are worked
+    out anew when 1/64 of the pairs are new, M also when gamma moved by more than 2 %: an outcome
+    costs amortised O(log n), a question O(log bins).
     """
 
     def __init__(self, memory: int, bins: int, least: int) -> None:
         self._pairs: deque[tuple[float, float]] = deque(maxlen=memory)
         self._max_bins = bins
         self._least = least
-        self._every = max(1, memory // 64)
         self._sorted: list[tuple[float, float]] = []
+        self._thresholds: dict[float, float] = {}
         self._bins: list[Bin] = []
         self._gamma = math.nan
         self._new = 0
@@ -47,7 +49,8 @@ class Experience:
     def clear(self) -> None:
         """Forget everything: the labels come from another ranker now."""
         self._pairs.clear()
-        self._sorted, self._bins, self._new, self._gamma = [], [], 0, math.nan
+        self._sorted, self._bins, self._thresholds = [], [], {}
+        self._new, self._gamma = 0, math.nan
 
     def bin_of(self, label: float, gamma: float) -> Bin | None:
         """The bin a label falls into, the last one beyond the highest; None while too few."""
@@ -63,11 +66,15 @@ class Experience:
         Requests with equal labels are in together or out together. -inf when nobody fits.
         """
         self._sort()
-        return threshold(self._sorted, share)
+        found = self._thresholds.get(share)
+        if found is None:
+            found = self._thresholds[share] = threshold(self._sorted, share)
+        return found
 
     def _sort(self) -> None:
-        if self._new and (self._new >= self._every or len(self._sorted) < 16 * self._new):
+        if self._new and self._new * 64 >= len(self._sorted):
             self._sorted = sorted(self._pairs)
+            self._thresholds = {}
             self._new = 0
             self._gamma = math.nan
 
@@ -86,7 +93,7 @@ class Experience:
         )
 
 
-def log_mean_exp(exponents: list[float], weights: list[float] | None = None) -> float:
+def log_mean_exp(exponents: Sequence[float], weights: Iterable[float] | None = None) -> float:
     """ln of the (weighted) mean of exp(x), without overflow. Weights add up to 1."""
     top = max(exponents)
     if weights is None:
@@ -95,8 +102,8 @@ def log_mean_exp(exponents: list[float], weights: list[float] | None = None) -> 
     return top + math.log(sum(weight * math.exp(x - top) for weight, x in pairs))
 
 
-def threshold(pairs: list[tuple[float, float]], share: float) -> float:
-    """See :meth:`Experience.threshold`; ``pairs`` ascend by label."""
+def threshold(pairs: Sequence[tuple[float, float]], share: float) -> float:
+    """See :meth:`Experience.threshold`; ``pairs`` of label and work ascend by label."""
     allowed = share * sum(work for _, work in pairs)
     best, held, label = -math.inf, 0.0, -math.inf
     for next_label, work in pairs:

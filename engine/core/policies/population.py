@@ -1,30 +1,30 @@
-"""The forecasts that arrive together with a request, as far as they are remembered."""
+"""What was known of the requests that arrived lately."""
 
 from __future__ import annotations
 
 from collections import deque
 
 from engine.core.policies.experience import threshold
-from engine.core.request import Request
+from engine.core.policies.label import Known
 
 
 class Population:
-    """The last ``memory`` arrivals with a forecast and their labels, in seconds of expected work.
+    """The last ``memory`` arrivals with a forecast.
 
     Sorted anew after every 1/16 of them has been replaced: amortised O(log n) an arrival.
     """
 
     def __init__(self, memory: int) -> None:
-        self._arrivals: deque[tuple[float, Request]] = deque(maxlen=memory)
-        self._sorted: list[tuple[float, Request]] = []
+        self._arrivals: deque[Known] = deque(maxlen=memory)
+        self._sorted: list[Known] = []
         self._thresholds: dict[float, float] = {}
         self._new = 0
 
-    def add(self, label: float, request: Request) -> None:
-        self._arrivals.append((label, request))
+    def add(self, known: Known) -> None:
+        self._arrivals.append(known)
         self._new += 1
         if self._new * 16 >= len(self._sorted):
-            self._sorted = sorted(self._arrivals, key=lambda entry: entry[0])
+            self._sorted = sorted(self._arrivals, key=lambda entry: entry.label)
             self._thresholds = {}
             self._new = 0
 
@@ -33,21 +33,27 @@ class Population:
         self._sorted, self._thresholds, self._new = [], {}, 0
 
     @property
-    def longest(self) -> Request | None:
+    def longest(self) -> Known | None:
         """The middle of the longest fortieth, which stands for the longest class; None if empty.
 
         Not the very longest: one odd forecast shall not decide what everyone is compared with.
         """
         if not self._sorted:
             return None
-        return self._sorted[int(len(self._sorted) * (1.0 - 1.0 / 80.0))][1]
+        return self._sorted[int(len(self._sorted) * (1.0 - 1.0 / 80.0))]
+
+    @property
+    def middle(self) -> float:
+        """The median label, 0 if empty: what to make of a request without forecast."""
+        return self._sorted[len(self._sorted) // 2].label if self._sorted else 0.0
 
     def threshold(self, share: float) -> float:
-        """The label below which requests would hold ``share`` of the work if forecasts were true.
+        """The label up to which requests would hold ``share`` of the work if forecasts were true.
 
         Stands in for :meth:`Experience.threshold` until enough requests have ended.
         """
-        if share not in self._thresholds:
-            pairs = [(label, label) for label, _ in self._sorted]
-            self._thresholds[share] = threshold(pairs, share)
-        return self._thresholds[share]
+        found = self._thresholds.get(share)
+        if found is None:
+            pairs = [(known.label, known.work) for known in self._sorted]
+            found = self._thresholds[share] = threshold(pairs, share)
+        return found

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import typer
 
-from serving.cli.bench import burst, calibrate, fairness, memory, router, sim, speed
+from serving.cli.bench import (
+    burst,
+    calibrate,
+    fairness,
+    frontier,
+    memory,
+    router,
+    sim,
+    speed,
+    traces,
+)
 
 app = typer.Typer(
     help="Measure policies before trusting them: simulated on the scheduler that serves, or real.",
@@ -26,3 +36,5 @@ app.command("fairness")(fairness.fairness)
 app.command("speed")(speed.speed)
 app.command("calibrate")(calibrate.calibrate)
 app.command("router")(router.router)
+app.command("frontier")(frontier.frontier)
+app.command("traces")(traces.traces)

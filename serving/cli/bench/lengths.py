@@ -99,7 +99,11 @@ def ranked(uri: str = CHAMPION) -> Source:
         raise ValueError(f"{error}; shortfirst train makes one") from None
     with tables.stages() as progress:
         data = pipeline.job(corpus(home.cache, None, progress), ranker.served_model).data
-    test = [example for example in data.split("test") if example.output_tokens >= 1]
+    test = [
+        example
+        for example in data.split("test")
+        if example.output_tokens >= 1 and example.prompt_tokens + example.output_tokens <= CONTEXT
+    ]
     forecasts = ranker.forecast([example.prompt for example in test])
     name = f"{ranker.served_model} test prompts, forecasts of {ranker.name}/{ranker.version}"
     pairs = [(max(1, example.prompt_tokens), example.output_tokens) for example in test]

@@ -18,8 +18,8 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME|FILE",
-        help="The engine: smollm2-cpu, llama3-8b-a100, llama3-70b-8xa100, toy-32, toy-64, toy-128, "
-        "or a .toml or .json file that bench calibrate wrote.",
+        help="The engine: smollm2-cpu, llama3-8b-a100, llama3-8b-h100, llama3-70b-8xa100, toy-32, "
+        "toy-64, toy-128, or a .toml or .json file that bench calibrate wrote.",
     ),
 ]
 Seeds = Annotated[int, typer.Option("--seeds", help="Realisations of the traffic.")]
