@@ -57,7 +57,10 @@ def test_attention_that_grows_between_two_quantiles_is_nearly_right(forecast, ge
     request = running("a", generated, prompt=40, forecast=forecast)
     size = Size(COST, 8)
     found = Gittins(EXACT, size).key(request)[0]
-    assert found == pytest.approx(brute_force(forecast, request, size), rel=0.2)
+    best = brute_force(forecast, request, size)
+    # Were attention all, a request that ends anywhere between would be taken to cost half of the
+    # work up to the later quantile, where the mean of squares is a third.
+    assert best * 0.999 <= found <= best * 1.5
 
 
 @given(shapes, st.integers(0, 2200))
