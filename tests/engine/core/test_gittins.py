@@ -1,7 +1,7 @@
 """The Gittins index against brute force over quanta."""
 
 import math
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -51,16 +51,20 @@ def test_is_the_best_quantum_of_all(forecast, generated, size):
     assert found == pytest.approx(brute_force(forecast, request, size), rel=1e-3)
 
 
+gaps = st.lists(st.floats(0.0, 170.0), min_size=len(LEVELS), max_size=len(LEVELS)).map(
+    lambda drawn: Forecast(1.0, tuple(accumulate(drawn)), "ranker", "1")
+)
+
+
 @settings(max_examples=20)
-@given(shapes, st.integers(0, 2200))
+@given(gaps, st.integers(0, 2200))
 def test_attention_that_grows_between_two_quantiles_is_nearly_right(forecast, generated):
+    """Between quantiles that lie far apart, and a likely end before them, it is dearer than it is:
+    a fifth at 800 tokens, half at 1,300."""
     request = running("a", generated, prompt=40, forecast=forecast)
     size = Size(COST, 8)
     found = Gittins(EXACT, size).key(request)[0]
-    best = brute_force(forecast, request, size)
-    # Were attention all, a request that ends anywhere between would be taken to cost half of the
-    # work up to the later quantile, where the mean of squares is a third.
-    assert best * 0.999 <= found <= best * 1.5
+    assert found == pytest.approx(brute_force(forecast, request, size), rel=0.2)
 
 
 @given(shapes, st.integers(0, 2200))
