@@ -155,7 +155,8 @@ class Replica:
         scheduler, readers = self.scheduler, self._readers
         flow = readers.flow
         plan = scheduler.schedule(self.now)
-        self._due = scheduler.next_event(self.now) or math.inf
+        due = scheduler.next_event(self.now)
+        self._due = math.inf if due is None else due
         if not plan:
             return False
         decodes = prefill = context = kept = most = 0
