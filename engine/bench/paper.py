@@ -6,100 +6,19 @@ sustained at equal latency; all policies on the same requests, with forecasts of
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 
-from engine import workload
-from engine.bench.classes import bucket_of, in_classes
+from engine.bench.classes import bucket_of
+from engine.bench.contest import Cell, Contest, PaperConfig, Situation, situations
 from engine.bench.parallel import map_runs
 from engine.bench.sustained import Curves, Sustained, sustained
 from engine.bench.traffic import served, tau
 from engine.comparison import Spread
-from engine.core.config import SchedulerConfig
-from engine.core.policies import Policy, make
-from engine.core.request import Request
 from engine.engine_profiles import EngineProfile
-from engine.replica import Replica
-from engine.result import Result
-from engine.simulator import simulate
-from engine.workload import Floats, Lengths
-
-#: Name in the tables, and the policy. Classes: forecasts cut into ten buckets of equal width.
-POLICIES = {
-    "fcfs": "fcfs",
-    "mlfq": "mlfq",
-    "class-10": "ranked",
-    "ranked": "ranked",
-    "ltr": "ltr",
-    "boost": "boost-fast",
-    "oracle": "sjf",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PaperConfig:
-    """The study; defaults are those of Fu et al. 2024 where there are any.
-
-    burst: requests that are all there at once. rates: requests per second of Poisson arrivals, for
-    ``seconds`` each. samples, first: of so many at once, when are the first done? loads: rates
-    that throughput at equal latency is looked for in, as shares of what full batches can do, over
-    ``load_requests`` each. level: that latency, as a multiple of FCFS's at the lowest load.
-    tau: of the forecasts with the lengths; .54 is what the paper's ranker reached on ShareGPT.
-    bucket: tokens of each of the ten classes; 512 puts about as many answers of ShareGPT into the
-    right one as the paper's classifier did (85 %).
-    host: KV memory on the host, as a multiple of the device's: both papers swap what they preempt.
-
-    Raises ``ValueError`` naming the field.
-    """
-
-    burst: int = 2000
-    rates: tuple[float, ...] = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-    seconds: float = 60.0
-    samples: int = 10_000
-    first: int = 1000
-    loads: tuple[float, ...] = (0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
-    load_requests: int = 2000
-    level: float = 3.0
-    tau: float = 0.54
-    bucket: int = 512
-    host: float = 4.0
-    policies: tuple[str, ...] = tuple(POLICIES)
-
-    def __post_init__(self) -> None:
-        for name in ("burst", "samples", "load_requests"):
-            if getattr(self, name) < 2:
-                raise ValueError(f"{name} must be at least 2, got {getattr(self, name)}")
-        if not 1 <= self.first <= self.samples:
-            raise ValueError(f"first must lie between 1 and samples, got {self.first}")
-        for name in ("rates", "loads"):
-            values = getattr(self, name)
-            if not values or values[0] <= 0.0 or list(values) != sorted(set(values)):
-                raise ValueError(f"{name} must ascend from above 0, got {values}")
-        if not (self.seconds > 0.0 and self.level > 1.0 and self.host >= 0.0):
-            raise ValueError("seconds must be above 0, level above 1 and host at least 0")
-        if self.bucket < 1:
-            raise ValueError(f"bucket must be at least 1 token, got {self.bucket}")
-        for name in self.policies:
-            if name not in POLICIES:
-                raise ValueError(f"policies must be of {', '.join(POLICIES)}, got {name!r}")
-        if "fcfs" not in self.policies:
-            raise ValueError("policies must have fcfs among them: gains are over it")
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One run. Seconds. waiting: mean max_waiting_time."""
-
-    per_token: float
-    p90_per_token: float
-    e2el: float
-    p99_e2el: float
-    p99_per_token: float
-    waiting: float
+from engine.workload import Lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +38,9 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Paper:
     """class_tau: Kendall tau-b of the ten-bucket forecasts; class_right: share of requests in the
-    bucket that was forecast. first: FCFS's time to the first samples over each policy's."""
+    bucket that was forecast. first: FCFS's time to the first samples over each policy's;
+    first_prefill: share of it that their prompts took. swapping: share of the time that moving
+    keys and values took at the highest rate. capacity: requests per second of full batches."""
 
     burst: tuple[Row, ...]
     poisson: dict[float, tuple[Row, ...]]
@@ -128,18 +49,9 @@ class Paper:
     sustained: tuple[Sustained, ...]
     class_tau: float
     class_right: float
-
-
-#: ``burst``, ``poisson`` at a rate, or ``load`` at a share of capacity.
-Situation = tuple[str, float]
-
-
-def situations(config: PaperConfig) -> list[Situation]:
-    return [
-        ("burst", 0.0),
-        *(("poisson", rate) for rate in config.rates),
-        *(("load", load) for load in config.loads),
-    ]
+    first_prefill: dict[str, float]
+    swapping: dict[str, float]
+    capacity: float
 
 
 def runs(config: PaperConfig, seeds: int) -> int:
@@ -155,113 +67,72 @@ def study(
     jobs: int = 1,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Paper:
-    """Every policy in every situation for each seed; ``progress`` counts runs."""
+    """Every policy in every situation for each seed; ``progress`` counts :func:`runs`."""
     if not seeds:
         raise ValueError("seeds must not be empty")
-    tried = [
-        (situation, policy, seed)
-        for situation in situations(config)
-        for policy in config.policies
-        for seed in seeds
-    ]
-    runs = map_runs(partial(_run, config, lengths, profile), tried, jobs, progress)
-    found = dict(zip(tried, runs, strict=True))
+    contest = Contest(config, lengths, profile)
     pairs = [(policy, seed) for policy in config.policies for seed in seeds]
+    tried = [(situation, *pair) for situation in situations(config) for pair in pairs]
+    found = dict(zip(tried, map_runs(contest.run, tried, jobs, progress), strict=True))
 
     def further(done: int) -> None:
         progress(len(tried) + done)
 
-    times = iter(map_runs(partial(_first, config, lengths, profile), pairs, jobs, further))
-    first = {policy: [next(times) for _ in seeds] for policy in config.policies}
-    rng = np.random.default_rng(seeds[0])
-    drawn, forecasts = served(lengths, config.burst, config.tau, rng)
-    plain = workload.requests(np.zeros(config.burst), drawn, forecasts)
-    classes = [r.forecast.score for r in in_classes(plain, config.bucket) if r.forecast is not None]
-    right = [bucket_of(tokens, config.bucket) for tokens in drawn.output_tokens]
+    firsts = dict(zip(pairs, map_runs(contest.first, pairs, jobs, further), strict=True))
+    curves = {
+        policy: [_curves(found, config, policy, seed) for seed in seeds]
+        for policy in config.policies
+    }
+    busiest = ("poisson", config.rates[-1])
+    class_tau, class_right = _classes(config, lengths, seeds[0])
     return Paper(
-        burst=tuple(_row(found, ("burst", 0.0), p, seeds) for p in config.policies),
-        poisson={
-            rate: tuple(_row(found, ("poisson", rate), p, seeds) for p in config.policies)
-            for rate in config.rates
-        },
+        burst=_rows(found, config, ("burst", 0.0), seeds),
+        poisson={rate: _rows(found, config, ("poisson", rate), seeds) for rate in config.rates},
         first={
-            policy: Spread.of([f / own for f, own in zip(first["fcfs"], seconds, strict=True)])
-            for policy, seconds in first.items()
+            policy: Spread.of(
+                [firsts["fcfs", seed].seconds / firsts[policy, seed].seconds for seed in seeds]
+            )
+            for policy in config.policies
         },
-        first_seconds={policy: Spread.of(seconds) for policy, seconds in first.items()},
+        first_seconds={
+            policy: Spread.of([firsts[policy, seed].seconds for seed in seeds])
+            for policy in config.policies
+        },
         sustained=tuple(
-            sustained(p, config.loads, config.level, [_curves(found, config, p, s) for s in seeds])
-            for p in config.policies
+            sustained(policy, config.loads, config.level, curves[policy])
+            for policy in config.policies
         ),
-        class_tau=tau(classes, drawn.output_tokens),
-        class_right=float(np.mean([c == r for c, r in zip(classes, right, strict=True)])),
+        class_tau=class_tau,
+        class_right=class_right,
+        first_prefill={
+            policy: float(np.median([firsts[policy, seed].prefill for seed in seeds]))
+            for policy in config.policies
+        },
+        swapping={
+            policy: float(np.median([found[busiest, policy, seed].swapping for seed in seeds]))
+            for policy in config.policies
+        },
+        capacity=lengths.rate_at(1.0, profile.cost, profile.max_num_seqs),
     )
 
 
 _Found = dict[tuple[Situation, str, int], Cell]
 
 
-def _run(
-    config: PaperConfig,
-    lengths: Lengths,
-    profile: EngineProfile,
-    item: tuple[Situation, str, int],
-) -> Cell:
-    (kind, value), policy, seed = item
-    rng = np.random.default_rng(seed)  # the same traffic for every policy
-    if kind == "burst":
-        arrivals = np.zeros(config.burst)
-    else:
-        capacity = lengths.rate_at(1.0, profile.cost, profile.max_num_seqs)
-        rate = value if kind == "poisson" else value * capacity
-        count = max(2, round(rate * config.seconds)) if kind == "poisson" else config.load_requests
-        arrivals = workload.renewal(count, rate, 1.0, rng)
-    requests = _requests(config, lengths, policy, arrivals, rng)
-    scheduler, made = _engine(config, profile, policy)
-    return _cell(simulate(requests, scheduler, made, profile.cost))
-
-
-def _first(
-    config: PaperConfig, lengths: Lengths, profile: EngineProfile, item: tuple[str, int]
-) -> float:
-    """Seconds until the first samples have ended; the others are let go."""
-    policy, seed = item
+def _classes(config: PaperConfig, lengths: Lengths, seed: int) -> tuple[float, float]:
+    """Kendall tau-b of the buckets that are forecast, and how many are right."""
     rng = np.random.default_rng(seed)
-    scheduler, made = _engine(config, profile, policy)
-    replica = Replica(scheduler, made, profile.cost)
-    for request in _requests(config, lengths, policy, np.zeros(config.samples), rng):
-        replica.submit(request)
-    while replica.outstanding > config.samples - config.first:
-        replica.advance(max(0.0, replica.now) + 1.0)
-    return float(np.sort(replica.result().timings.finished)[config.first - 1])
+    drawn, forecasts = served(lengths, max(config.burst, 1000), config.tau, rng)
+    said = [bucket_of(forecast.median, config.bucket) for forecast in forecasts]
+    right = [bucket_of(tokens, config.bucket) for tokens in drawn.output_tokens]
+    hits = [one == other for one, other in zip(said, right, strict=True)]
+    return tau(said, drawn.output_tokens), float(np.mean(hits))
 
 
-def _requests(
-    config: PaperConfig, lengths: Lengths, policy: str, arrivals: Floats, rng: np.random.Generator
-) -> list[Request]:
-    drawn, forecasts = served(lengths, len(arrivals), config.tau, rng)
-    requests = workload.requests(arrivals, drawn, forecasts)
-    return in_classes(requests, config.bucket) if policy.startswith("class") else requests
-
-
-def _engine(
-    config: PaperConfig, profile: EngineProfile, policy: str
-) -> tuple[SchedulerConfig, Policy]:
-    made = make(POLICIES[policy], cost=profile.cost, batch=profile.max_num_seqs)
-    host = round(config.host * profile.num_blocks)
-    return replace(profile.config, host_blocks=host), made
-
-
-def _cell(result: Result) -> Cell:
-    summary = result.summary
-    return Cell(
-        per_token=summary.per_token.mean,
-        p90_per_token=summary.per_token.p90,
-        p99_per_token=summary.per_token.p99,
-        e2el=summary.e2el.mean,
-        p99_e2el=summary.e2el.p99,
-        waiting=summary.max_waiting.mean if summary.max_waiting else math.nan,
-    )
+def _rows(
+    found: _Found, config: PaperConfig, situation: Situation, seeds: Sequence[int]
+) -> tuple[Row, ...]:
+    return tuple(_row(found, situation, policy, seeds) for policy in config.policies)
 
 
 def _row(found: _Found, situation: Situation, policy: str, seeds: Sequence[int]) -> Row:

@@ -10,6 +10,7 @@ from serving.cli.bench import (
     fairness,
     frontier,
     memory,
+    paper,
     router,
     sim,
     speed,
@@ -30,11 +31,12 @@ def bench() -> None:
 
 
 app.command("sim")(sim.sim)
-app.command("burst")(burst.burst)
-app.command("memory")(memory.memory)
-app.command("fairness")(fairness.fairness)
-app.command("speed")(speed.speed)
-app.command("calibrate")(calibrate.calibrate)
-app.command("router")(router.router)
 app.command("frontier")(frontier.frontier)
 app.command("traces")(traces.traces)
+app.command("memory")(memory.memory)
+app.command("fairness")(fairness.fairness)
+app.command("paper")(paper.paper)
+app.command("router")(router.router)
+app.command("speed")(speed.speed)
+app.command("calibrate")(calibrate.calibrate)
+app.command("burst")(burst.burst)

@@ -116,7 +116,7 @@ def _print_tenants(rows: list[FairnessRow], config: FairnessStudyConfig, where: 
     for row in rows:
         if row.means == "none":
             continue
-        typer.echo(
+        options.say(
             options.verdict(
                 row.others_p99.median <= 1.25 and row.jain.median >= 0.95,
                 f"{row.policy} with {row.means}: the others' p99 E2EL is "
@@ -147,7 +147,7 @@ def _print_lanes(ways: list[LanesRow], config: LanesConfig, where: str) -> None:
     )
     for row in ways:
         if row.way.startswith("precedence"):
-            typer.echo(
+            options.say(
                 options.verdict(
                     row.attainment.median >= 0.95,
                     f"with {row.way} {row.attainment.median:.1%} of chat requests meet their "

@@ -133,7 +133,7 @@ def _print(found: MemoryStudy, methods: list[Method], where: str) -> None:
         caption="Against the better of recompute and swap on the same traffic.",
     )
     for line in _verdicts(found, worst(methods)):
-        typer.echo(line)
+        options.say(line)
 
 
 def _verdicts(found: MemoryStudy, worst: tuple[float, float]) -> list[str]:

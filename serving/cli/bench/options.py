@@ -109,6 +109,16 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def say(line: str) -> None:
+    """Print a sentence: broken between words on a terminal, and not at all in a pipe."""
+    import sys
+
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(Text(line))
+
+
 def verdict(met: bool, text: str) -> str:
     """A line that says whether a target was met."""
     return f"{'met' if met else 'MISSED'}: {text}"

@@ -108,7 +108,7 @@ def _print(rows: list[Speed], scales: list[Scale], config: SpeedConfig, policy: 
     if len(rows) > 1:
         ratio, p99 = p99_ratio(rows), rows[0].schedule_p99.median
         few, most = (f"{count:,}" for count in (rows[0].waiting, rows[-1].waiting))
-        typer.echo(
+        options.say(
             options.verdict(
                 p99 < 1.0 and ratio <= 1.5,
                 f"p99 with {few} waiting is {p99:.2f} ms (below 1 ms), with {most} it is "
