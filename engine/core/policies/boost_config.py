@@ -11,7 +11,7 @@ class Setting(StrEnum):
 
     SAFE = "safe"  #: a 2 % express tier, FCFS behind it
     BALANCED = "balanced"  #: a 15 % tier, shortest first behind it while all have slack
-    FAST = "fast"  #: a 25 % tier, shortest first behind it until tails would grow
+    FAST = "fast"  #: a 22 % tier, shortest first behind it until tails would grow
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +72,4 @@ class BoostConfig:
             return cls(tier=0.02, k=None)
         if setting == Setting.BALANCED:
             return cls(tier=0.15, k=0.0, patience=0.8, brevity=2.0)
-        return cls(tier=0.25, k=0.0, patience=1.05, brevity=2.0)
+        return cls(tier=0.22, k=0.0, patience=1.05, brevity=2.0)
