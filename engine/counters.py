@@ -9,7 +9,7 @@ from engine.core.lanes import Lane
 from engine.core.plan import Plan
 from engine.core.scheduler import Scheduler
 from engine.costs import MeasuredStep
-from engine.live import Latencies
+from engine.events import Latencies
 from engine.stats import LaneStats, Stats
 from ranker.types import FinishReason
 

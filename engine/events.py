@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ranker.types import FinishReason
 
@@ -41,12 +42,21 @@ class Tokens:
     token_ids: tuple[int, ...] = field(repr=False)
 
 
+class Latencies(NamedTuple):
+    """Of one request, in seconds of the engine's clock; ``tpot`` is ``None`` below two tokens."""
+
+    ttft: float
+    tpot: float | None
+    e2el: float
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The last event. ``queue_seconds``: from arrival to the first time it was scheduled.
 
     ``output_tokens`` counts the end-of-sequence token where one ended the answer, ``cached_tokens``
     those of the prompt that another request had computed, ``preemptions`` the slots it lost.
+    ``latencies`` end where the engine hands tokens over; ``None`` when there was no token.
     """
 
     reason: FinishReason
@@ -57,6 +67,7 @@ class Ended:
     preemptions: int
     cached_tokens: int = 0
     lane: str = ""
+    latencies: Latencies | None = None
 
 
 Event = Tokens | Ended

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from engine.core.request import Request
 from engine.detokenise import Decode, Detokeniser
-from engine.events import Ended, Tokens
+from engine.events import Ended, Latencies, Tokens
 from engine.hashing import HashChain
 from engine.stream import Delivery, Stream
 from ranker.types import FinishReason, Outcome
 
 OnOutcome = Callable[[Outcome], None]
-
-
-class Latencies(NamedTuple):
-    """Seconds of the loop's clock; ``tpot`` is ``None`` below two tokens."""
-
-    ttft: float
-    tpot: float | None
-    e2el: float
 
 
 class Live:
@@ -82,6 +73,7 @@ class Live:
             preemptions=request.preemptions,
             cached_tokens=request.cached_tokens,
             lane=request.lane,
+            latencies=self.latencies(now),
         )
 
     def outcome(self, served_model: str, reason: FinishReason, now: float) -> Outcome:

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from engine.core.plan import Plan
 from engine.core.request import Request
 from engine.detokenise import Decode
+from engine.events import Latencies
 from engine.executor import Executor
 from engine.hashing import HashChain
-from engine.live import Latencies, Live, OnOutcome
+from engine.live import Live, OnOutcome
 from engine.stop import StopRule
 from engine.stream import Delivery, Stream
 from ranker.types import FinishReason

@@ -136,7 +136,7 @@ def load(setup: EngineSetup, cache: Path) -> models.Model:
 
 
 def starter(
-    setup: EngineSetup, model: models.Model
+    setup: EngineSetup, model: models.Model, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[Callable[[Outcome], None]], TorchBackend]:
     """What ``engine_server.run`` starts. ``setup.cost`` must be known when the setup needs it.
 
@@ -152,7 +152,7 @@ def starter(
         config.host_blocks * config.block_size,
     )
     return lambda on_outcome: TorchBackend(
-        model, config, lanes, fairness=setup.fairness, on_outcome=on_outcome
+        model, config, lanes, fairness=setup.fairness, on_outcome=on_outcome, clock=clock
     )
 
 
@@ -163,7 +163,9 @@ def with_cost(setup: EngineSetup, model: models.Model) -> EngineSetup:
     return replace(setup, cost=measure(setup, model))
 
 
-def measure(setup: EngineSetup, model: models.Model) -> CostModel:
+def measure(
+    setup: EngineSetup, model: models.Model, clock: Callable[[], float] = time.monotonic
+) -> CostModel:
     """Seconds of a step on this machine, from a few seconds of real steps."""
     prompts = (16, 64)
     per_request = math.ceil((max(prompts) + 8) / setup.block_size) + 1
@@ -172,7 +174,7 @@ def measure(setup: EngineSetup, model: models.Model) -> CostModel:
     shape = model.kv_shape(config.num_blocks, config.block_size)
     runner = Runner(model, shape, host_blocks)
     began = time.monotonic()
-    fit = profile(TorchExecutor(runner), config, time.monotonic, prompts=prompts, decodes=4)
+    fit = profile(TorchExecutor(runner), config, clock, prompts=prompts, decodes=4)
     cost = fit.cost
     log.info(
         "measured in %.1f s: a step takes %.1f ms + %.2f ms a decode + %.2f ms a prefilled token "
@@ -181,6 +183,12 @@ def measure(setup: EngineSetup, model: models.Model) -> CostModel:
         fit.r_squared, cost.swap * 1e3,
     )  # fmt: skip
     return cost
+
+
+def check_one_thread(model: models.Model) -> None:
+    """Raises ``ValueError`` unless one thread of this process does all the work of a step."""
+    if model.device.type != "cpu" or torch.get_num_threads() > 1:
+        raise ValueError("processor time needs a CPU and one thread: --device cpu --threads 1")
 
 
 def _blocks(setup: EngineSetup, model: models.Model) -> int:

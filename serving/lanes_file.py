@@ -86,7 +86,7 @@ def _lane(table: dict[str, Any], number: int, default: LaneSpec) -> LaneSpec:
     given = dict(table)
     policy, setting = given.pop("policy", default.policy), given.pop("setting", default.setting)
     if setting not in list(Setting):
-        raise ValueError(f"{where}: setting must be fast or safe, got {setting!r}")
+        raise ValueError(f"{where}: setting must be one of {', '.join(Setting)}, got {setting!r}")
     if "slo" in given:
         _check(given["slo"], _SLO, f"{where}: slo")
         given["slo"] = _built(Slo, given["slo"], where)

@@ -26,7 +26,7 @@ def engine(
         ),
     ] = "boost",
     boost: Annotated[
-        str, typer.Option(help="How much tail boost may lend to the mean: fast or safe.")
+        str, typer.Option(help="How much tail boost may lend to the mean: safe, balanced or fast.")
     ] = "fast",
     lanes: Annotated[
         Path | None,

@@ -23,6 +23,7 @@ from serving.cli.bench import calibrate
         (["--segments", "4"], "segments must be an odd number"),
         (["--utilisation", "0"], "utilisation"),
         (["--save", "profile.yaml"], "--save must end in"),
+        (["--clock", "sun"], "--clock must be wall or processor"),
         (["--policy", "srpt"], "true lengths"),
         (["--slots", "0"], "max_num_seqs"),
     ],

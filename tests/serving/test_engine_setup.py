@@ -84,7 +84,7 @@ def test_what_cannot_serve_is_refused(changes: dict[str, object], said: str) -> 
         (["--admission", "none"], "--admission must be one of off, static, predicted"),
         (["--preemption", "drop"], "--preemption must be one of auto, recompute, swap"),
         (["--preemption", "swap"], "swap_gib"),
-        (["--boost", "slow"], "--boost must be one of safe, fast"),
+        (["--boost", "slow"], "--boost must be one of safe"),
         (["--policy", "sjf"], "true lengths"),
         (["--max-wait", "-1"], "--max-wait"),
         (["--tenant-budget", "acme"], "NAME=RATE:BURST"),

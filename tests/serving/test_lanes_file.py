@@ -62,7 +62,7 @@ def test_the_example_of_the_documentation_is_understood() -> None:
         ("[[lane]]\nname = 'a'\nprecedence = 0.5", "precedence must be a whole number"),
         ("[[lane]]\nname = 'a'\nmax_waiting = '9'", "max_waiting must be a whole number"),
         ("[[lane]]\nname = 'a'\nreclaim = 1", "reclaim must be true or false"),
-        ("[[lane]]\nname = 'a'\nsetting = 'slow'", "lane 'a': setting must be fast or safe"),
+        ("[[lane]]\nname = 'a'\nsetting = 'slow'", "lane 'a': setting must be one of safe"),
         ("[[lane]]\nname = 'a'\nslo = 2", "lane 'a': slo must be a table"),
         ("[[lane]]\nname = 'a'\nslo.ttfb = 2", "lane 'a': slo has no key 'ttfb'"),
         ("[[lane]]\nname = 'a'\nslo.ttft = 0", "lane 'a': slo.ttft must be above 0"),

@@ -47,6 +47,13 @@ def calibrate(
     threads: Annotated[
         int, typer.Option(help="Threads of a step on a CPU; 0: all cores but one.")
     ] = 0,
+    clock: Annotated[
+        str,
+        typer.Option(
+            help="wall, or processor: seconds that this process ran, which leaves out what other "
+            "programs take from a busy machine; on a CPU with one thread."
+        ),
+    ] = "wall",
     seed: Annotated[int, typer.Option(help="Decides lengths, arrivals and prompts.")] = 0,
     save: Annotated[
         Path | None,
@@ -59,7 +66,8 @@ def calibrate(
     Starts the engine in this process and sends it requests as they arrive in real time, with
     lengths imposed. Every second stretch of traffic is held out: the simulator replays its arrivals
     on the fitted costs, at the pace at which the machine ran just before and after, and both
-    latencies are printed side by side. Takes a few minutes on an idle machine.
+    latencies are printed side by side. Takes a few minutes on an idle machine; on one that others
+    use, compare processor times (--clock processor), or most of the error is theirs.
     """
     import os
     from dataclasses import replace
@@ -69,6 +77,7 @@ def calibrate(
 
     from engine.bench.calibrate import CalibrateConfig
     from engine.bench.calibrate import calibrate as study
+    from engine.bench.clocks import ClockKind, ProcessorClock, WallClock
     from engine.bench.drive import Driver
     from engine.core.lanes import LaneConfig
     from serving import engine_setup, logs
@@ -79,6 +88,8 @@ def calibrate(
     logs.configure("error")
     if save is not None and save.suffix not in (".toml", ".json"):
         raise ValueError(f"--save must end in .toml or .json, got {save.name}")
+    if clock not in list(ClockKind):
+        raise ValueError(f"--clock must be wall or processor, got {clock!r}")
     config = CalibrateConfig(segments, requests, utilisation, longest_prompt, longest_output, seed)
     setup = engine_setup.EngineSetup(
         model=model,
@@ -93,13 +104,16 @@ def calibrate(
     )
     drawn = sources.read(lengths)
     loaded = engine_setup.load(setup, Home.resolve().cache)
+    timer = ProcessorClock() if clock == ClockKind.PROCESSOR else WallClock()
+    if clock == ClockKind.PROCESSOR:
+        engine_setup.check_one_thread(loaded)
     note("Timing a few steps, to know how fast requests may come ...")
     # A little room on the host is enough to time a swap.
-    rough = engine_setup.measure(replace(setup, swap_gib=0.05), loaded)
+    rough = engine_setup.measure(replace(setup, swap_gib=0.05), loaded, timer.now)
     setup = replace(setup, cost=rough)
-    backend = engine_setup.starter(setup, loaded)(lambda outcome: None)
+    backend = engine_setup.starter(setup, loaded, timer.now)(lambda outcome: None)
     try:
-        driver = Driver(backend, loaded.config.vocab_size, seed)
+        driver = Driver(backend, timer, loaded.config.vocab_size, seed)
         with progress("Running", segments, "segments") as bar:
             found = study(
                 config,
@@ -113,6 +127,7 @@ def calibrate(
     finally:
         backend.close()
     kind = f"{loaded.name}, {str(loaded.dtype).removeprefix('torch.')} on {loaded.device.type}"
+    kind += ", processor time" if clock == ClockKind.PROCESSOR else ""
     profile = _profile(loaded.name, kind, found, replace(backend.config, cost=rough))
     if save is not None:
         profile.save(save)
