@@ -11,7 +11,7 @@ import numpy as np
 
 from engine import workload
 from engine.bench.parallel import alone
-from engine.bench.traffic import served
+from engine.bench.traffic import LEAST, served
 from engine.core.policies import make
 from engine.core.request import Request
 from engine.engine_profiles import EngineProfile
@@ -33,8 +33,8 @@ class ScaleConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.requests < 2:
-            raise ValueError(f"requests must be at least 2, got {self.requests}")
+        if self.requests < LEAST:  # forecasts are calibrated on half of them
+            raise ValueError(f"requests must be at least {LEAST}, got {self.requests}")
         if not self.load > 0.0:
             raise ValueError(f"load must be above 0, got {self.load}")
 

@@ -30,6 +30,7 @@ def fairness(
         float, typer.Option(help="How many times its share the flooding tenant sends.")
     ] = 10.0,
     requests: Annotated[int, typer.Option(help="Requests of a run without a flood.")] = 2400,
+    chat_requests: Annotated[int, typer.Option(help="Requests of the chat lane.")] = 1500,
     chat_load: Annotated[
         float, typer.Option(help="Work of the chat lane, of what full batches can do.")
     ] = 0.4,
@@ -63,6 +64,7 @@ def fairness(
         requests, tenants, load, flood, tau=tau, policies=tuple(names(policies))
     )
     chat = lanes.LanesConfig(
+        requests=chat_requests,
         load=chat_load,
         token_budget=token_budget,
         slo=Slo(slo_ttft, slo_tpot),
@@ -74,7 +76,7 @@ def fairness(
         rows = tenancy.study(config, drawn.lengths, chosen, numbers, workers, bar.update)
     with progress("Lanes", len(lanes.WAYS) * seeds, "cells") as bar:
         ways = lanes.study(chat, drawn.lengths, chosen, numbers, workers, bar.update)
-    where = f"{chosen.name}, lengths of {drawn.name}, {seeds} seeds"
+    where = f"{chosen.name}, lengths of {drawn.name}, {options.plural(seeds, 'seed')}"
     if plot is not None:
         write_plot(plot, rows, ways, where)
     if as_json:

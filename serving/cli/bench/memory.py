@@ -42,7 +42,7 @@ def memory(
     bandwidths: Annotated[
         str, typer.Option(help="Factors on the bandwidth to the host, for swap against recompute.")
     ] = "0.1,0.3,1,3,10",
-    requests: Annotated[int, typer.Option(help="Requests per run.")] = 4000,
+    requests: Annotated[int, typer.Option(help="Requests per run.")] = 3000,
     seeds: options.Seeds = 5,
     jobs: options.Jobs = 0,
     plot: plots.Option = None,
@@ -85,7 +85,8 @@ def memory(
             )
         )
         return
-    _print(found, methods, f"{chosen.name}, lengths of {drawn.name}, {seeds} seeds")
+    where = f"{chosen.name}, lengths of {drawn.name}"
+    _print(found, methods, f"{where}, {options.plural(seeds, 'seed')}")
 
 
 def _print(found: MemoryStudy, methods: list[Method], where: str) -> None:

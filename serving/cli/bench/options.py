@@ -84,6 +84,11 @@ def choice(value: str, known: Sequence[str], option: str) -> str:
     return value
 
 
+def plural(count: int, what: str) -> str:
+    """``1 seed``, ``2 seeds``."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def numbers(text: str, option: str) -> tuple[float, ...]:
     """Comma-separated numbers. Raises ``UserError`` naming the option."""
     from serving.cli.console import UserError

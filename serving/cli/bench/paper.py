@@ -29,12 +29,17 @@ def paper(
     seconds: Annotated[float, typer.Option(help="How long each rate lasts.")] = 60.0,
     samples: Annotated[int, typer.Option(help="Synthetic samples asked for at once.")] = 10_000,
     first: Annotated[int, typer.Option(help="Of which so many are waited for.")] = 1000,
+    loads: Annotated[
+        str,
+        typer.Option(help="Loads to look for throughput at equal latency in, of full batches."),
+    ] = "0.5,0.85,1,1.15,1.3,1.6,2,2.5,3",
+    load_requests: Annotated[int, typer.Option(help="Requests at each of these loads.")] = 2000,
     level: Annotated[
         float,
         typer.Option(
             help="Latency at which throughput is compared, as a multiple of fcfs's at half load."
         ),
-    ] = 3.0,
+    ] = 10.0,
     seeds: options.Seeds = 3,
     jobs: options.Jobs = 0,
     plot: plots.Option = None,
@@ -57,13 +62,15 @@ def paper(
         seconds=seconds,
         samples=samples,
         first=first,
+        loads=options.numbers(loads, "--loads"),
+        load_requests=load_requests,
         level=level,
         tau=tau,
     )
     numbers, workers = options.seeds_of(seeds), options.jobs_of(jobs)
     with progress("Simulating", runs(config, seeds), "runs") as bar:
         found = study(config, drawn.lengths, chosen, numbers, workers, bar.update)
-    where = f"{chosen.name}, lengths of {drawn.name}, tau {tau:g}, {seeds} seeds"
+    where = f"{chosen.name}, lengths of {drawn.name}, tau {tau:g}, {options.plural(seeds, 'seed')}"
     if plot is not None:
         write_plot(plot, found, config, where)
     if as_json:

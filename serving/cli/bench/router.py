@@ -70,7 +70,8 @@ def router(
     numbers, workers = options.seeds_of(seeds), options.jobs_of(jobs)
     with progress("Simulating", 2 * len(config.routers) * seeds, "runs") as bar:
         rows = study(config, drawn.lengths, chosen, numbers, workers, bar.update)
-    where = f"{replicas} x {chosen.name}, lengths of {drawn.name}, {policy}, {seeds} seeds"
+    where = f"{replicas} x {chosen.name}, lengths of {drawn.name}, {policy}"
+    where += f", {options.plural(seeds, 'seed')}"
     if plot is not None:
         write_plot(plot, rows, where)
     if as_json:

@@ -21,7 +21,7 @@ def title(scenario: Scenario, lengths: str, slots: int, seeds: int, ranker: bool
         known += f" of tau {scenario.tau:g}"
     return (
         f"{scenario.requests:,} requests, {scenario.arrivals}, lengths of {lengths}{known}, "
-        f"{slots} slots, {seeds} seeds"
+        f"{slots} slots, {options.plural(seeds, 'seed')}"
     )
 
 
