@@ -9,7 +9,7 @@ from enum import StrEnum
 class Setting(StrEnum):
     """How much tail an operator lends to the mean."""
 
-    SAFE = "safe"  #: a 2 % express tier, FCFS behind it
+    SAFE = "safe"  #: a 3.5 % express tier, FCFS behind it
     BALANCED = "balanced"  #: a 15 % tier, shortest first behind it while all have slack
     FAST = "fast"  #: a 22 % tier, shortest first behind it until tails would grow
 
@@ -69,7 +69,7 @@ class BoostConfig:
         if setting not in list(Setting):
             raise ValueError(f"setting must be balanced, safe or fast, got {setting!r}")
         if setting == Setting.SAFE:
-            return cls(tier=0.02, k=None)
+            return cls(tier=0.035, k=None)
         if setting == Setting.BALANCED:
             return cls(tier=0.15, k=0.0, patience=0.8, brevity=2.0)
         return cls(tier=0.22, k=0.0, patience=1.05, brevity=2.0)
