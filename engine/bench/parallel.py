@@ -38,16 +38,28 @@ def map_runs(
     """
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
-    results: dict[int, R] = {}
     if min(jobs, len(items)) <= 1:
-        for index, item in enumerate(items):
-            results[index] = function(item)
+        results = []
+        for item in items:
+            results.append(function(item))
             progress(len(results))
-        return [results[index] for index in range(len(items))]
+        return results
+    return _over_processes(function, items, jobs, progress)
+
+
+def alone(function: Callable[[T], R], item: T) -> R:
+    """``function`` of ``item`` in a process of its own, whose memory nobody else has grown."""
+    return _over_processes(function, [item], 1, lambda done: None)[0]
+
+
+def _over_processes(
+    function: Callable[[T], R], items: Sequence[T], jobs: int, progress: Callable[[int], None]
+) -> list[R]:
     # Not fork: a progress bar has a thread, and a forked child inherits its locks, not its thread.
     context = multiprocessing.get_context("spawn")
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(min(jobs, len(items)), context, _die_on_interrupt)
+    results: dict[int, R] = {}
     try:
         futures = {pool.submit(function, item): index for index, item in enumerate(items)}
         for future in as_completed(futures):
@@ -77,10 +89,3 @@ def _follow_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-def alone(function: Callable[[T], R], item: T) -> R:
-    """``function`` of ``item`` in a process of its own, whose memory nobody else has grown."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, context, _die_on_interrupt) as pool:
-        return pool.submit(function, item).result()

@@ -9,17 +9,14 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from engine import workload
+from engine.arrivals import renewal
 from engine.bench.parallel import alone
-from engine.bench.traffic import LEAST, served
 from engine.core.policies import make
-from engine.core.request import Request
 from engine.engine_profiles import EngineProfile
+from engine.scenarios import LEAST, Arrivals, Scenario, draw
 from engine.simulator import simulate
-from engine.workload import Floats, Lengths
-
-#: Pairs of a length and its forecast that larger traffic is drawn from.
-_PAIRS = 20_000
+from engine.traces import Trace
+from engine.workload import Lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class ScaleConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.requests < LEAST:  # forecasts are calibrated on half of them
+        if self.requests < LEAST:
             raise ValueError(f"requests must be at least {LEAST}, got {self.requests}")
         if not self.load > 0.0:
             raise ValueError(f"load must be above 0, got {self.load}")
@@ -45,6 +42,7 @@ class Scale:
     it had the processor. peak_bytes: of the whole
     process, these requests and the interpreter with it. simulated_seconds: on the virtual clock."""
 
+    trace: str
     requests: int
     output_tokens: int
     steps: int
@@ -60,34 +58,34 @@ class Scale:
         return self.requests / self.cpu_seconds
 
 
-def azure_like(requests: int, rng: np.random.Generator) -> tuple[Floats, Lengths]:
+def azure_like(requests: int, rng: np.random.Generator) -> Trace:
     """Arrivals and lengths of the shape of Azure's 2023 conversation trace: Poisson but for a
     little burstiness, log-normal prompts of 1,155 tokens on average and answers of 211, cut at
     1,000. Fitted to the published trace, not taken from it."""
     prompt = np.exp(rng.normal(6.633, 0.985, requests)).astype(np.int64)
     output = np.exp(rng.normal(5.019, 0.859, requests)).astype(np.int64)
     lengths = Lengths(np.clip(prompt, 1, 14_050), np.clip(output, 1, 1000))
-    return workload.renewal(requests, 1.0, 1.0 / 1.094**2, rng), lengths
+    return Trace("azure-like", renewal(requests, 5.5, 1.0 / 1.094**2, rng), lengths)
 
 
-def scale(
-    config: ScaleConfig, profile: EngineProfile, trace: tuple[Floats, Lengths] | None = None
-) -> Scale:
-    """Simulate in a process of its own. ``trace``: arrivals, in any unit, and lengths, of which
-    the first ``requests`` are taken; without one, :func:`azure_like`."""
+def scale(config: ScaleConfig, profile: EngineProfile, trace: Trace | None = None) -> Scale:
+    """Simulate ``requests`` of a trace, or :func:`azure_like` ones, in a process of its own."""
     return alone(_scale, (config, profile, trace))
 
 
-def _scale(item: tuple[ScaleConfig, EngineProfile, tuple[Floats, Lengths] | None]) -> Scale:
+def _scale(item: tuple[ScaleConfig, EngineProfile, Trace | None]) -> Scale:
     config, profile, trace = item
-    rng = np.random.default_rng(config.seed)
-    arrivals, lengths = trace or azure_like(config.requests, rng)
-    requests = _requests(config, profile, arrivals[: config.requests], lengths, rng)
-    policy = make(config.policy, cost=profile.cost, batch=profile.max_num_seqs)
+    if trace is None:
+        trace = azure_like(config.requests, np.random.default_rng(config.seed))
+    slots, cost = profile.max_num_seqs, profile.cost
+    scenario = Scenario(Arrivals.TRACE, config.requests, config.load, tau=config.tau)
+    requests = draw(scenario, trace, cost, slots, config.seed, config=profile.config)
+    policy = make(config.policy, cost=cost, batch=slots)
     begun, busy = perf_counter(), process_time()
-    result = simulate(requests, profile.config, policy, profile.cost)
+    result = simulate(requests, profile.config, policy, cost)
     seconds, cpu_seconds = perf_counter() - begun, process_time() - busy
     return Scale(
+        trace=trace.name,
         requests=len(result.timings),
         output_tokens=result.summary.output_tokens,
         steps=result.steps,
@@ -97,26 +95,6 @@ def _scale(item: tuple[ScaleConfig, EngineProfile, tuple[Floats, Lengths] | None
         simulated_seconds=result.duration,
         peak_bytes=_peak_bytes(),
     )
-
-
-def _requests(
-    config: ScaleConfig,
-    profile: EngineProfile,
-    arrivals: Floats,
-    lengths: Lengths,
-    rng: np.random.Generator,
-) -> list[Request]:
-    """Forecasts are worked out for some of the lengths, and requests drawn from those."""
-    known = lengths.take(np.arange(min(_PAIRS, len(lengths))))
-    pairs, forecasts = served(known, len(known), config.tau, rng)
-    index = rng.integers(0, len(pairs), len(arrivals))
-    drawn = pairs.take(index)
-    rate = drawn.take(np.arange(min(_PAIRS, len(drawn)))).rate_at(
-        config.load, profile.cost, profile.max_num_seqs
-    )
-    span = float(arrivals[-1] - arrivals[0])
-    scaled = (arrivals - arrivals[0]) * ((len(arrivals) - 1) / (rate * span) if span else 0.0)
-    return workload.requests(scaled, drawn, [forecasts[i] for i in index])
 
 
 def _peak_bytes() -> int:

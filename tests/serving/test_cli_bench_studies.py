@@ -84,6 +84,7 @@ def test_speed_says_whether_the_targets_were_met(world):
     assert result.exit_code == 0, result.output
     assert "p99 with 10 waiting is" in result.stdout
     assert "Azure" in result.stdout
+    assert "met: 100 requests took" in result.stdout
 
 
 @pytest.mark.parametrize(

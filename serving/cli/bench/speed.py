@@ -13,6 +13,7 @@ from serving.cli.bench import options
 if TYPE_CHECKING:
     from engine.bench.scale import Scale
     from engine.bench.speed import Speed, SpeedConfig
+    from engine.traces import Trace
 
 _MILLION = 1_000_000
 
@@ -27,8 +28,16 @@ def speed(
     ] = "10000,100000",
     steps: Annotated[int, typer.Option(help="Steps per repetition.")] = 1000,
     repeats: Annotated[int, typer.Option(help="Repetitions, the sizes in turn.")] = 7,
+    trace: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE[:NAME]",
+            help="A trace to simulate, as in bench sim. Default: one of the shape of Azure's 2023 "
+            "conversation trace.",
+        ),
+    ] = "",
     requests: Annotated[
-        int, typer.Option(help="Requests of the simulation; 0: none is run.")
+        int, typer.Option(help="Requests of the simulation, of a trace at most; 0: none is run.")
     ] = 19_366,
     load: Annotated[
         float, typer.Option(help="Load of the simulation, of what full batches can do.")
@@ -56,10 +65,11 @@ def speed(
     with progress("Timing schedule()", repeats * len(sizes), "repetitions") as bar:
         rows = measure(config, drawn.lengths, chosen.cost, made, bar.update)
     counts = [requests] * (requests > 0) + [_MILLION] * million
+    read = sources.traced(trace).trace if trace else None
     scales = []
     for count in counts:
         with progress(f"Simulating {count:,} requests"):
-            scales.append(scale(ScaleConfig(count, load, policy), chosen))
+            scales.append(scale(ScaleConfig(count, load, policy), chosen, _of(read, count)))
     if as_json:
         print_json(
             options.report(
@@ -73,6 +83,11 @@ def speed(
         )
         return
     _print(rows, scales, config, policy)
+
+
+def _of(trace: Trace | None, count: int) -> Trace | None:
+    """A trace that has so many requests; a million are always made up."""
+    return trace if count < _MILLION else None
 
 
 def _print(rows: list[Speed], scales: list[Scale], config: SpeedConfig, policy: str) -> None:
@@ -117,11 +132,21 @@ def _print(rows: list[Speed], scales: list[Scale], config: SpeedConfig, policy: 
         )
     if not scales:
         return
-    columns = ["requests", "output tokens", "steps", "peak queue", "hours", "seconds", "CPU s"]
+    columns = [
+        "trace",
+        "requests",
+        "output tokens",
+        "steps",
+        "peak queue",
+        "hours",
+        "seconds",
+        "CPU s",
+    ]
     print_table(
         [*columns, "requests/s", "peak memory"],
         [
             [
+                run.trace,
                 run.requests,
                 run.output_tokens,
                 run.steps,
@@ -134,6 +159,17 @@ def _print(rows: list[Speed], scales: list[Scale], config: SpeedConfig, policy: 
             ]
             for run in scales
         ],
-        title="Simulations: traffic of the shape of Azure's 2023 conversation trace",
-        caption="Hours on the virtual clock, seconds of this machine; memory of the whole process.",
+        title="Simulations",
+        caption="azure-like: of the shape of Azure's 2023 conversation trace. Hours on the virtual "
+        "clock, seconds of this machine; memory of the whole process.",
     )
+    for run in scales:
+        minutes, limit = run.cpu_seconds / 60.0, 15.0 if run.requests >= _MILLION else 0.5
+        gib = run.peak_bytes / 2**30
+        options.say(
+            options.verdict(
+                minutes < limit and gib < 4.0,
+                f"{run.requests:,} requests took {minutes:.1f} minutes of processor time (below "
+                f"{limit:g}) and {gib:.1f} GiB (below 4)",
+            )
+        )

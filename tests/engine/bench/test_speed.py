@@ -8,6 +8,7 @@ import pytest
 from engine.bench.scale import ScaleConfig, azure_like, scale
 from engine.bench.speed import SpeedConfig, p99_ratio, speed
 from engine.core.policies import make
+from engine.traces import Trace
 from tests.engine.bench.world import TINY, lengths
 
 
@@ -36,16 +37,19 @@ def test_a_simulation_is_timed_in_a_process_of_its_own():
 
 
 def test_a_trace_is_simulated_at_the_load_asked_for():
-    rng = np.random.default_rng(3)
     busy, idle = (
-        scale(ScaleConfig(200, load, "fcfs"), TINY, (np.arange(200.0), lengths(200)))
+        scale(ScaleConfig(200, load, "fcfs"), TINY, Trace("own", np.arange(200.0), lengths(200)))
         for load in (0.9, 0.3)
     )
     assert idle.simulated_seconds == pytest.approx(3 * busy.simulated_seconds, rel=0.2)
-    arrivals, drawn = azure_like(5000, rng)
-    assert np.mean(drawn.prompt_tokens) == pytest.approx(1155, rel=0.1)
-    assert np.mean(drawn.output_tokens) == pytest.approx(211, rel=0.1)
-    gaps = np.diff(arrivals)
+    assert busy.trace == "own"
+
+
+def test_the_made_up_trace_is_of_the_shape_of_the_real_one():
+    made = azure_like(5000, np.random.default_rng(3))
+    assert np.mean(made.lengths.prompt_tokens) == pytest.approx(1155, rel=0.1)
+    assert np.mean(made.lengths.output_tokens) == pytest.approx(211, rel=0.1)
+    gaps = np.diff(made.arrivals)
     assert gaps.std() / gaps.mean() == pytest.approx(1.09, abs=0.1)
 
 
