@@ -3,8 +3,8 @@
 import pytest
 
 from engine.core.plan import Move, Plan, Step
-from engine.counters import Counters
 from engine.costs import MeasuredStep
+from engine.counters import Counters
 
 STEPS = (Step("a", 7, 1, (0,), True), Step("b", 0, 5, (1,), False))
 

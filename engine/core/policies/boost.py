@@ -69,7 +69,7 @@ class Boost(Static):
     @property
     def slack(self) -> float:
         """Seconds that anybody could wait without ending later than the latest under FCFS."""
-        least = self.config.floor if self._measured else self.config.cold
+        least = self.config.floor if self._measured else self.config.cold_slack
         return max(least, self._backlog.slack)
 
     @property

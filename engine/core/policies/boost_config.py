@@ -29,6 +29,8 @@ class BoostConfig:
     cold: seconds, the same while too few outcomes are known to rely on them. A first burst is all
     there before anything of it could be measured; with the floor alone it would be ordered almost
     first come, first served.
+    cold_slack: seconds of slack until then. Generous: a first burst may be long, and is ordered but
+    once.
     window: seconds of arrivals that the FCFS wait looks back on.
     memory: outcomes and arrivals remembered. bins, least: outcome bins at most, outcomes per bin
     at least. prior: outcomes that the forecast's own quantiles count for when averaged with a bin.
@@ -42,6 +44,7 @@ class BoostConfig:
     brevity: float = 1.0
     floor: float = 1.0
     cold: float = 20.0
+    cold_slack: float = 120.0
     window: float = 1800.0
     memory: int = 8192
     bins: int = 40
@@ -55,7 +58,7 @@ class BoostConfig:
             raise ValueError(f"k must be at least 0, or None for FCFS, got {self.k}")
         if not self.brevity >= 0.0:
             raise ValueError(f"brevity must be at least 0, got {self.brevity}")
-        for name in ("patience", "floor", "cold", "window", "prior"):
+        for name in ("patience", "floor", "cold", "cold_slack", "window", "prior"):
             value = getattr(self, name)
             if value is not None and not value > 0.0:
                 raise ValueError(f"{name} must be above 0, got {value}")

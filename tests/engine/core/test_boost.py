@@ -239,7 +239,7 @@ def learned(policy, count=400, gap=0.02, tokens=lambda i: 100 + i % 200):
 
 
 def test_patience_follows_the_slack_that_fcfs_would_have_left():
-    policy = Boost(BoostConfig(tier=0.0, k=0.0, patience=0.5, cold=20.0), COST, 8)
+    policy = Boost(BoostConfig(tier=0.0, k=0.0, patience=0.5, cold_slack=20.0), COST, 8)
     assert policy.starvation.seconds == 0.5 * 20.0
     learned(policy)
     # 400 requests of 0.2 s in 8 s: the last waits for about 72 s, whatever its own size.

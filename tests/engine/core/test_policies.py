@@ -130,7 +130,7 @@ def test_golden_order_of_a_burst(name):
 
 def test_every_name_is_built_described_and_its_own():
     assert set(DESCRIPTIONS) == set(NAMES)
-    assert all(len(line) < 120 and "\n" not in line for line in DESCRIPTIONS.values())
+    assert all(len(line) < 140 and "\n" not in line for line in DESCRIPTIONS.values())
     assert [built(name).name for name in NAMES] == list(NAMES)
     assert "starvation, period" in DESCRIPTIONS["ltr"]
 
