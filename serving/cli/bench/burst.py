@@ -10,7 +10,7 @@ import typer
 
 def burst(
     policy: Annotated[str, typer.Option(help="boost or ranked; fcfs is what it meets.")] = "boost",
-    setting: Annotated[str, typer.Option(help="Of boost: fast or safe.")] = "fast",
+    setting: Annotated[str, typer.Option(help="Of boost: safe, balanced or fast.")] = "fast",
     requests: Annotated[int, typer.Option(help="Prompts in a burst.")] = 96,
     spread: Annotated[float, typer.Option(help="Seconds a burst takes to arrive.")] = 1.0,
     repeats: Annotated[int, typer.Option(help="Bursts, each of its own prompts.")] = 1,
