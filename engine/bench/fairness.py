@@ -76,8 +76,9 @@ class FairnessRow:
     """One policy with one means, over seeds.
 
     others_p99, others_mean: E2EL of the other tenants under the flood, over theirs under the same
-    policy and means without it. worst_p99: the same of the tenant that suffers most. flooder_mean:
-    of the flooder. jain: of the service of tenants that all want more than their share, over
+    policy and means without it. others_tpot: their mean TPOT likewise: what of it is not waiting
+    but longer steps, since a flood fills all slots. worst_p99: p99 E2EL of the tenant that suffers
+    most. flooder_mean: of the flooder. jain: of the service of tenants that all want more than their share, over
     an eighth of the time each, among those that had somebody waiting all through one.
     """
 
@@ -85,6 +86,7 @@ class FairnessRow:
     means: str
     others_p99: Spread
     others_mean: Spread
+    others_tpot: Spread
     worst_p99: Spread
     flooder_mean: Spread
     jain: Spread
@@ -212,10 +214,12 @@ def _cell(world: _World, item: tuple[str, str, int]) -> dict[str, float]:
     flood = [*normal, *world.more(until, rng)]
     without, under = (world.run(each, policy, means).by_tenant() for each in (normal, flood))
     others = [tenant for tenant in without if tenant != FLOODER]
-    before, after = (_pooled(split, others) for split in (without, under))
+    before, after = (_pooled(split, others, "e2el") for split in (without, under))
+    tpot, longer = (_pooled(split, others, "tpot") for split in (without, under))
     return {
         "others_p99": float(np.percentile(after, 99) / np.percentile(before, 99)),
         "others_mean": float(after.mean() / before.mean()),
+        "others_tpot": float(np.nanmean(longer) / np.nanmean(tpot)),
         "worst_p99": max(
             float(np.percentile(under[t].e2el, 99) / np.percentile(without[t].e2el, 99))
             for t in others
@@ -225,5 +229,5 @@ def _cell(world: _World, item: tuple[str, str, int]) -> dict[str, float]:
     }
 
 
-def _pooled(split: dict[str, Timings], tenants: Sequence[str]) -> Floats:
-    return np.concatenate([split[tenant].e2el for tenant in tenants])
+def _pooled(split: dict[str, Timings], tenants: Sequence[str], latency: str) -> Floats:
+    return np.concatenate([getattr(split[tenant], latency) for tenant in tenants])
