@@ -76,10 +76,10 @@ class FairnessRow:
     """One policy with one means, over seeds.
 
     others_p99, others_mean: E2EL of the other tenants under the flood, over theirs under the same
-    policy and means without it. others_tpot: their mean TPOT likewise: what of it is not waiting
-    but longer steps, since a flood fills all slots. worst_p99: p99 E2EL of the tenant that suffers
-    most. flooder_mean: of the flooder. jain: of the service of tenants that all want more than their share, over
-    an eighth of the time each, among those that had somebody waiting all through one.
+    policy and means without it. others_tpot: their mean TPOT likewise: not waiting but longer
+    steps, since a flood fills all slots. worst_p99: p99 E2EL of the tenant that suffers most.
+    flooder_mean: mean E2EL of the flooder. jain: of the service of tenants that all want more than
+    their share, over an eighth of the time each, among those that had somebody waiting all through.
     """
 
     policy: str
