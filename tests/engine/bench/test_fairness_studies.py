@@ -36,7 +36,9 @@ def test_counters_serve_alike_whoever_asks_for_more(tenants):
 
 @pytest.fixture(scope="module")
 def ways():
-    config = LanesConfig(requests=150, token_budget=128, slo=Slo(ttft=2.0), backlog=1.5)
+    config = LanesConfig(
+        requests=150, token_budget=128, slo=Slo(ttft=2.0), backlog=1.5, chat_policy="fcfs"
+    )
     return {row.way: row for row in lanes.study(config, lengths(), TINY, range(2))}
 
 
