@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def fairness(
-    profile: options.Profile = "toy-32",
+    profile: options.Profile = "llama3-8b-a100",
     lengths: sources.Option = "",
     policies: Annotated[
         str, typer.Option(help="Comma-separated: order within a tenant; see bench sim.")

@@ -138,17 +138,21 @@ def _print(found: MemoryStudy, methods: list[Method], where: str) -> None:
 
 
 def _verdicts(found: MemoryStudy, worst: tuple[float, float]) -> list[str]:
+    """Of the level that the scheduler predicts with unless told otherwise; of all without it."""
+    from engine.core.config import AdmissionConfig
+
+    predicted = [row for row in found.rows if row.variant.name.startswith("predicted")]
+    usual = [r for r in predicted if r.variant.admission.level == AdmissionConfig().level]
     lines = []
-    for row in found.rows:
-        if row.variant.name.startswith("predicted"):
-            relative, wasted = row.relative.median, row.wasted.median
-            lines.append(
-                options.verdict(
-                    relative >= 0.95 and wasted < 0.05,
-                    f"{row.variant.name} has {relative:.1%} of the best limit's goodput (at least "
-                    f"95%) and wastes {wasted:.1%} of what it generates (below 5%)",
-                )
+    for row in usual or predicted:
+        relative, wasted = row.relative.median, row.wasted.median
+        lines.append(
+            options.verdict(
+                relative >= 0.95 and wasted < 0.05,
+                f"{row.variant.name} has {relative:.1%} of the best limit's goodput (at least "
+                f"95%) and wastes {wasted:.1%} of what it generates (below 5%)",
             )
+        )
     slower, later = worst
     lines.append(
         options.verdict(
