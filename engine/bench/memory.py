@@ -73,14 +73,19 @@ class MemoryStudy:
 
 
 def variants(config: MemoryConfig, profile: EngineProfile) -> list[Variant]:
-    """Static limits with admission off; then all slots, with each kind of admission."""
+    """Static limits with admission off, up to all slots; again on an engine that cannot swap; then
+    all slots, with each kind of admission."""
     slots = profile.max_num_seqs
     limits = sorted({max(1, round(share * slots)) for share in config.limits} - {slots})
+    recompute = [
+        Variant(f"{name}, recompute only", limit, preemption=PreemptionMode.RECOMPUTE)
+        for name, limit in (*((f"limit {limit}", limit) for limit in limits), ("off", slots))
+    ]
     predicted = [AdmissionConfig(AdmissionMode.PREDICTED, level=level) for level in config.levels]
     return [
         *(Variant(f"limit {limit}", limit) for limit in limits),
         Variant("off", slots),
-        Variant("off, recompute only", slots, preemption=PreemptionMode.RECOMPUTE),
+        *recompute,
         Variant("static", slots, AdmissionConfig(AdmissionMode.STATIC)),
         *(Variant(f"predicted {each.level:g}", slots, each) for each in predicted),
     ]
@@ -103,7 +108,7 @@ def study(
     found = map_runs(partial(_run, world), items, jobs, progress)
     by_name = {v.name: found[i * len(seeds) :][: len(seeds)] for i, v in enumerate(tried)}
     best = max(
-        (name for name in by_name if name.startswith("limit")),
+        (v.name for v in tried if v.swept and v.preemption is PreemptionMode.AUTO),
         key=lambda name: float(np.median([run.goodput for run in by_name[name]])),
     )
     return MemoryStudy(

@@ -65,6 +65,11 @@ class Variant:
     preemption: PreemptionMode = PreemptionMode.AUTO
     bandwidth: float = 1.0
 
+    @property
+    def swept(self) -> bool:
+        """Whether nothing but the limit keeps requests out."""
+        return self.admission.mode is AdmissionMode.OFF
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:

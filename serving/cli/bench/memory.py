@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from serving.cli.bench import lengths as sources
 from serving.cli.bench import options, plots
 
 if TYPE_CHECKING:
-    from engine.bench.memory import MemoryStudy
+    from engine.bench.memory import MemoryStudy, Row
     from engine.bench.preemption import Method
 
 
@@ -167,14 +168,14 @@ def _verdicts(found: MemoryStudy, worst: tuple[float, float]) -> list[str]:
 def write_plot(path: Path, found: MemoryStudy, methods: list[Method], where: str) -> None:
     """Goodput and waste over the limit of concurrency, admission control beside it."""
     from drift.report import Table
+    from engine.core.config import PreemptionMode
 
-    limits = [row for row in found.rows if row.variant.name.startswith("limit")]
-    off = found.row("off")
-    swept = [*limits, off]  # the sweep goes up to all slots
-    others = [row for row in found.rows if row not in swept]
+    swept = [row for row in found.rows if row.variant.swept]
+    modes = dict.fromkeys(row.variant.preemption for row in swept)
+    names = {PreemptionMode.AUTO: "static limit", PreemptionMode.RECOMPUTE: "without swap"}
 
     def figure(title: str, what: str, unit: str) -> plots.Figure:
-        def series(name: str, rows: list) -> plots.Series:  # type: ignore[type-arg]
+        def series(name: str, rows: Sequence[Row]) -> plots.Series:
             values = [getattr(row, what) for row in rows]
             return plots.Series(
                 name,
@@ -182,12 +183,13 @@ def write_plot(path: Path, found: MemoryStudy, methods: list[Method], where: str
                 [value.median for value in values],
                 [value.p10 for value in values],
                 [value.p90 for value in values],
-                labels=[] if len(rows) > 1 else ["thrash"] * (rows[0] is off),
-                lines=len(rows) > 1,
             )
 
-        parts = [series("static limit, admission off", swept), series("off, all slots", [off])]
-        parts += [series(row.variant.name, [row]) for row in others]
+        parts = [
+            series(names[mode], [row for row in swept if row.variant.preemption is mode])
+            for mode in modes
+        ]
+        parts += [series(row.variant.name, [row]) for row in found.rows if row not in swept]
         words = ", ".join(
             f"{row.variant.name} {getattr(row, what).median:.3g}" for row in found.rows
         )
@@ -197,7 +199,9 @@ def write_plot(path: Path, found: MemoryStudy, methods: list[Method], where: str
             plots.Axis("requests that may run at once"),
             plots.Axis(unit),
             parts,
-            caption="Medians over seeds with the 10th to 90th percentile.",
+            caption="Lines: admission off, and a limit set beforehand; where they fall to the "
+            "right the engine thrashes. Points: all slots, with admission control. Medians over "
+            "seeds with the 10th to 90th percentile.",
         )
 
     table = Table(
