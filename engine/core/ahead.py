@@ -7,6 +7,7 @@ watch: they end a quiet stretch.
 
 from __future__ import annotations
 
+from engine.core import progress
 from engine.core.displacement import Displacement
 from engine.core.state import State
 
@@ -34,17 +35,8 @@ def quiet_steps(state: State, limit: int, now: float, number: int) -> int:
 
 def skip(state: State, steps: int) -> None:
     """Take ``steps`` quiet steps at once, as that many plans and commits would have."""
-    memory, size = state.memory, state.config.block_size
     for request in state.running:
-        before = request.computed_tokens
-        request.output_tokens += steps
-        request.computed_tokens = after = before + steps
-        if len(request.block_table) * size < after:
-            memory.grow(request, after)
-        if request.block_hashes and before // size != after // size:
-            memory.record(request)
-        if request.total_tokens > state.config.capacity:
-            state.full[request.id] = request
+        progress.coast(state, request, steps)
 
 
 def _that_fit(state: State, limit: int) -> int:

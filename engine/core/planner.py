@@ -58,8 +58,7 @@ class Planner:
         half as many preemptions again).
         """
         state = self._state
-        waiting = sum(request.pending_tokens for request in state.prefilling.values())
-        spare = self._budget - (len(state.running) - len(state.prefilling)) - waiting
+        spare = self._spare()
         displacement = Displacement(state, self._stopped, self._admitted)
         while spare > 0:
             pair = displacement.next(self._now)
@@ -191,6 +190,13 @@ class Planner:
             )
         )
 
+    def _spare(self) -> int:
+        """Tokens of the budget that the decodes and prefills of those that run leave."""
+        prefilling = self._state.prefilling
+        decodes = len(self._state.running) - len(prefilling)
+        prefills = sum(request.pending_tokens for request in prefilling.values())
+        return self._budget - decodes - prefills
+
     # -- speculation -----------------------------------------------------------------------------
 
     def _drafts(self) -> int:
@@ -198,11 +204,10 @@ class Planner:
         if self._speculation is None:
             return 0
         state = self._state
-        decodes = len(state.running) - len(state.prefilling)
-        waiting = sum(request.pending_tokens for request in state.prefilling.values())
         head = state.gate.admissible(self._now)
-        waiting += 0 if head is None else head.pending_tokens
-        return self._speculation.length(decodes, self._budget - decodes - waiting)
+        newcomer = 0 if head is None else head.pending_tokens
+        decodes = len(state.running) - len(state.prefilling)
+        return self._speculation.length(decodes, self._spare() - newcomer)
 
     def _room_for(self, request: Request, drafts: int) -> int:
         """Drafts never cost anybody memory: only what free blocks hold."""

@@ -13,17 +13,29 @@ from ranker.types import FinishReason
 
 def advance(state: State, request: Request, step: Step, accepted: int) -> None:
     """``step`` was computed, and ``accepted`` of its drafts stand."""
-    before, size = request.computed_tokens, state.config.block_size
+    before = request.computed_tokens
     if step.drafts:
         request.computed_tokens = step.start + 1 + accepted
         request.output_tokens += 1 + accepted
     else:
         request.computed_tokens = step.start + step.tokens
         request.output_tokens += step.samples
-    if request.block_hashes and before // size != request.computed_tokens // size:
-        state.memory.record(request)
-        if request.id in state.prefilling:
-            state.gate.changed()  # a request that waits for memory may find its prompt now
+    found = request.block_hashes and _recorded(state, request, before)
+    if found and request.id in state.prefilling:
+        state.gate.changed()  # a request that waits for memory may find its prompt now
+
+
+def coast(state: State, request: Request, steps: int) -> None:
+    """It decoded in ``steps`` steps at once, and its key stands."""
+    before = request.computed_tokens
+    request.output_tokens += steps
+    request.computed_tokens = after = before + steps
+    if len(request.block_table) * state.config.block_size < after:
+        state.memory.grow(request, after)
+    if request.block_hashes:
+        _recorded(state, request, before)
+    if request.total_tokens > state.config.capacity:
+        state.full[request.id] = request
 
 
 def swapped_in(
@@ -45,6 +57,15 @@ def review(state: State, request: Request) -> None:
         state.rekey(request)
     if request.total_tokens > state.config.capacity:
         state.full[name] = request
+
+
+def _recorded(state: State, request: Request, before: int) -> bool:
+    """Let others find blocks filled since ``before`` tokens were computed; whether any were."""
+    size = state.config.block_size
+    if before // size == request.computed_tokens // size:
+        return False
+    state.memory.record(request)
+    return True
 
 
 def check_accepted(plan: Plan, accepted: Mapping[str, int]) -> None:

@@ -76,7 +76,7 @@ class State:
         """Ask the policy for a key again, and move the request to its new place."""
         lane = self.lane(request)
         old = self.places[request.id]
-        new = (lane.policy.key(request), old[1])
+        new = self._placed(request, lane.policy)
         running = request.status is Status.RUNNING
         if new != old:
             self.places[request.id] = new
@@ -112,7 +112,7 @@ class State:
         if not any(policy is new_lane.policy for policy in known):
             known.append(new_lane.policy)
             new_lane.policy.arrived(request)
-        place = (new_lane.policy.key(request), old[1])  # or ValueError, and nothing has moved yet
+        place = self._placed(request, new_lane.policy)  # or ValueError, and nothing has moved yet
         running = request.status is Status.RUNNING
         if running:
             self.running.remove(old_lane.config.name, request, old)
@@ -122,7 +122,7 @@ class State:
         request.lane = name
         self.places[request.id] = place
         if running:
-            self.running.add(new_lane.config.name, request, self.places[request.id])
+            self.running.add(new_lane.config.name, request, place)
             self.room.moved(request)
             self._schedule_rekey(request, new_lane.policy)
         else:
@@ -185,8 +185,7 @@ class State:
         if request.first_scheduled is None:
             request.first_scheduled = now
         else:
-            key = lane.policy.key(request)
-            self.places[request.id] = (key, self.places[request.id][1])
+            self.places[request.id] = self._placed(request, lane.policy)
         if request.prefills:
             self.prefilling[request.id] = request
         self.running.add(lane.config.name, request, self.places[request.id])
@@ -220,6 +219,10 @@ class State:
             self._back(request, now, step)
         return moves
 
+    def _placed(self, request: Request, policy: Policy) -> Place:
+        """Where it belongs by its key as it is now; its number stays."""
+        return policy.key(request), self.places[request.id][1]
+
     def _wait(self, request: Request, now: float, step: int) -> None:
         self.memory.want(request)
         self.room.push(request, self.places[request.id], now, step)
@@ -227,8 +230,7 @@ class State:
     def _back(self, request: Request, now: float, step: int) -> None:
         request.status = Status.WAITING
         request.preemptions += 1
-        key = self.lane(request).policy.key(request)
-        self.places[request.id] = (key, self.places[request.id][1])
+        self.places[request.id] = self._placed(request, self.lane(request).policy)
         self._wait(request, now, step)
 
     def _unpause(self, request: Request) -> None:
