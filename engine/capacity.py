@@ -17,14 +17,18 @@ from engine.workload import Lengths
 
 
 def effective_batch(lengths: Lengths, config: SchedulerConfig) -> float:
-    """Requests that run at once when many wait: all slots, or as many as memory holds.
+    """Requests that run at once when many wait: all slots, or as many as memory holds."""
+    return max(1.0, min(float(config.max_num_seqs), config.capacity / held(lengths)))
 
-    A request grows from its prompt to prompt and answer, and is there in proportion to its answer:
-    the mean of ``prompt + output/2`` weighed by output tokens.
+
+def held(lengths: Lengths) -> float:
+    """Tokens that a running request holds on average.
+
+    It grows from its prompt to prompt and answer, and is there in proportion to its answer: the
+    mean of ``prompt + output/2`` weighed by output tokens.
     """
     output = lengths.output_tokens.astype(np.float64)
-    held = float((output * (lengths.prompt_tokens + output / 2)).sum() / output.sum())
-    return max(1.0, min(float(config.max_num_seqs), config.capacity / held))
+    return float((output * (lengths.prompt_tokens + output / 2.0)).sum() / output.sum())
 
 
 def utilisation(trace: Trace, config: SchedulerConfig, cost: CostModel) -> float:

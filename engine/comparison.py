@@ -14,6 +14,7 @@ from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
 from engine.core.fairness import FairnessConfig
 from engine.core.policies import Fcfs, Policy
+from engine.efficiency import share
 from engine.measures import measure
 from engine.metrics import Objective
 from engine.scenarios import Arrivals, Scenario, draw
@@ -37,6 +38,11 @@ class Spread:
     def of(cls, values: Sequence[float]) -> Spread:
         p10, median, p90 = np.percentile(np.asarray(values, dtype=np.float64), [10, 50, 90])
         return cls(float(median), float(p10), float(p90))
+
+    @classmethod
+    def each(cls, runs: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
+        """Of every measure of ``runs``, one run per seed, by its name."""
+        return {name: cls.of([run[name] for run in runs]) for name in runs[0]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +150,7 @@ def _compared(
         if best is None:
             return Spread(math.nan, math.nan, math.nan)
         three = zip(base, runs, best, strict=True)
-        shares = [_share(f[what], r[what], b[what]) for f, r, b in three]
+        shares = [share(f[what], r[what], b[what]) for f, r, b in three]
         known = [share for share in shares if not math.isnan(share)]
         return Spread.of(known or [math.nan])
 
@@ -162,11 +168,5 @@ def _compared(
         preemptions=int(sum(run["preemptions"] for run in runs)),
         efficiency_e2el=efficiency("mean_e2el"),
         efficiency_per_token=efficiency("mean_per_token"),
-        measures={what: plain(what) for what in runs[0]},
+        measures=Spread.each(runs),
     )
-
-
-def _share(fcfs: float, policy: float, oracle: float) -> float:
-    """Of what the oracle gains; NaN when that is less than 1 %, see engine.efficiency."""
-    gain = fcfs - oracle
-    return (fcfs - policy) / gain if gain > 0.01 * fcfs else math.nan

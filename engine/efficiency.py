@@ -50,8 +50,8 @@ def sjf_efficiency(
     ]
     fcfs, forecast, oracle = runs
     return Efficiency(
-        e2el=_share(fcfs.e2el.mean, forecast.e2el.mean, oracle.e2el.mean),
-        per_token=_share(fcfs.per_token.mean, forecast.per_token.mean, oracle.per_token.mean),
+        e2el=share(fcfs.e2el.mean, forecast.e2el.mean, oracle.e2el.mean),
+        per_token=share(fcfs.per_token.mean, forecast.per_token.mean, oracle.per_token.mean),
         fcfs=fcfs,
         forecast=forecast,
         oracle=oracle,
@@ -97,6 +97,7 @@ def from_outcomes(
     ]
 
 
-def _share(fcfs: float, forecast: float, oracle: float) -> float:
+def share(fcfs: float, forecast: float, oracle: float) -> float:
+    """Of what the oracle gains over FCFS, what the forecast gains; NaN when that is below 1 %."""
     gain = fcfs - oracle
     return (fcfs - forecast) / gain if gain > 0.01 * fcfs else math.nan

@@ -103,20 +103,35 @@ def draw(
     if isinstance(lengths, Trace):
         limits = config or SchedulerConfig(slots, max(slots, 2048), 16, 1 << 30)
         return _window(scenario, lengths, limits, cost, rng)
-    if len(lengths) < LEAST:
-        raise ValueError(f"lengths must hold at least {LEAST} requests, got {len(lengths)}")
     if known is not None:
+        _check_enough(lengths)
         rows = rng.integers(0, len(lengths), scenario.requests)
         arrivals = _arrivals(scenario, lengths.take(rows), cost, slots, rng)
         return workload.requests(arrivals, lengths.take(rows), [known[row] for row in rows])
+    drawn, made = served(lengths, scenario.requests, scenario.tau, rng, scenario.forecasts)
+    return workload.requests(_arrivals(scenario, drawn, cost, slots, rng), drawn, made)
+
+
+def served(
+    lengths: Lengths, count: int, tau: float, rng: np.random.Generator, kind: Kind = Kind.NOISE
+) -> tuple[Lengths, list[Forecast]]:
+    """``count`` requests drawn with replacement from one half of ``lengths``, with forecasts that
+    are calibrated on the other half.
+
+    Raises ``ValueError`` below 80 lengths.
+    """
+    _check_enough(lengths)
     shuffled = rng.permutation(len(lengths))
     half = len(lengths) // 2
-    calibration = lengths.take(shuffled[:half])
-    served = lengths.take(rng.choice(shuffled[half:], scenario.requests))
-    made = forecasting.forecasts(
-        scenario.forecasts, served.output_tokens, calibration.output_tokens, scenario.tau, rng
-    )
-    return workload.requests(_arrivals(scenario, served, cost, slots, rng), served, made)
+    known = lengths.take(shuffled[:half])
+    drawn = lengths.take(rng.choice(shuffled[half:], count))
+    made = forecasting.forecasts(kind, drawn.output_tokens, known.output_tokens, tau, rng)
+    return drawn, made
+
+
+def _check_enough(lengths: Lengths) -> None:
+    if len(lengths) < LEAST:
+        raise ValueError(f"lengths must hold at least {LEAST} requests, got {len(lengths)}")
 
 
 def _arrivals(

@@ -14,7 +14,6 @@ from engine.core.request import Request
 from engine.core.speculation import SpeculationConfig
 from engine.replica import Replica
 from engine.result import Result
-from engine.templates import check_length
 from engine.tenancy import Tenancy
 
 __all__ = ["Result", "simulate"]
@@ -44,8 +43,6 @@ def simulate(
     """
     if not requests:
         raise ValueError("requests must not be empty")
-    for request in requests:
-        check_length(request, config)
     replica = Replica(
         config,
         policy_or_lanes,

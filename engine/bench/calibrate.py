@@ -130,11 +130,14 @@ def calibrate(
     """
     rng = np.random.default_rng(config.seed)
     cost, seen = first, list[Observed]()
+    fitted: list[MeasuredStep] = []
     for segment in range(config.segments):
         seen.append(engine(_draw(config, lengths, scheduler, cost, rng)))
-        cost = fit_all([step for observed in seen[::2] for step in observed.steps]).cost
+        if segment % 2 == 0:
+            fitted += seen[-1].steps
+            found = fit_all(fitted)
+            cost = found.cost
         progress(segment + 1)
-    found = fit_all([step for observed in seen[::2] for step in observed.steps])
     paces = [_seconds(observed) / _predicted(observed, found.cost) for observed in seen]
     real, simulated, expected = list[Timing](), list[Timing](), 0.0
     for i in range(1, config.segments, 2):

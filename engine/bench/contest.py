@@ -10,12 +10,12 @@ import numpy as np
 
 from engine import workload
 from engine.bench.classes import in_classes
-from engine.bench.traffic import served
 from engine.core.config import SchedulerConfig
 from engine.core.policies import Policy, make
 from engine.core.request import Request
 from engine.engine_profiles import EngineProfile
 from engine.replica import Replica
+from engine.scenarios import served
 from engine.simulator import simulate
 from engine.workload import Floats, Lengths
 

@@ -14,8 +14,7 @@ from functools import partial
 import numpy as np
 
 from engine import workload
-from engine.bench.parallel import map_runs
-from engine.bench.traffic import served
+from engine.bench.parallel import over_seeds
 from engine.comparison import Spread
 from engine.core.budgets import Budget
 from engine.core.fairness import FairnessConfig
@@ -23,6 +22,7 @@ from engine.core.policies import Policy, make
 from engine.core.request import Request
 from engine.engine_profiles import EngineProfile
 from engine.replica import Replica
+from engine.scenarios import served
 from engine.simulator import simulate
 from engine.tenancy import Tenancy
 from engine.timings import Timings
@@ -101,19 +101,13 @@ def study(
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[FairnessRow]:
     """One row per policy and means; ``progress`` counts cells of a policy, means and seed."""
-    if not seeds:
-        raise ValueError("seeds must not be empty")
     world = _World(config, lengths, profile)
     cells = [(policy, means) for policy in config.policies for means in MEANS]
-    items = [(policy, means, seed) for policy, means in cells for seed in seeds]
-    found = map_runs(partial(_cell, world), items, jobs, progress)
-    rows = []
-    for at, (policy, means) in enumerate(cells):
-        part = found[at * len(seeds) :][: len(seeds)]
-        names = list(part[0])
-        spreads = {name: Spread.of([cell[name] for cell in part]) for name in names}
-        rows.append(FairnessRow(policy, means, **spreads))
-    return rows
+    found = over_seeds(partial(_cell, world), cells, seeds, jobs, progress)
+    return [
+        FairnessRow(policy, means, **Spread.each(runs))
+        for (policy, means), runs in zip(cells, found, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,19 +189,16 @@ class _World:
         if not len(arrivals):
             return []
         drawn, forecasts = served(self.lengths, len(arrivals), self.config.tau, rng)
-        made = workload.requests(arrivals, drawn, forecasts)
-        for request, tenant in zip(made, whose, strict=True):
-            request.id = f"{name}{request.id}"
-            request.tenant = f"tenant {tenant}"
-        return made
+        tenants = [f"tenant {tenant}" for tenant in whose]
+        return workload.requests(arrivals, drawn, forecasts, tenants=tenants, prefix=name)
 
 
 def _poisson_until(rate: float, until: float, rng: np.random.Generator) -> Floats:
     return np.sort(rng.uniform(0.0, until, rng.poisson(rate * until)))
 
 
-def _cell(world: _World, item: tuple[str, str, int]) -> dict[str, float]:
-    policy, means, seed = item
+def _cell(world: _World, item: tuple[tuple[str, str], int]) -> dict[str, float]:
+    (policy, means), seed = item
     rng = np.random.default_rng(seed)
     normal = world.normal(rng)
     until = max(request.arrival for request in normal)

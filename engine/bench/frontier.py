@@ -8,12 +8,12 @@ same requests, of those that arrived after the warm-up: a policy that learns has
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from engine.bench.parallel import map_runs
+from engine.bench.parallel import over_seeds
 from engine.comparison import Spread
 from engine.core.config import SchedulerConfig
 from engine.core.policies import make
@@ -122,18 +122,12 @@ def study(
     noise. ``progress`` counts pairs of engine and seed."""
     if not seeds or not engines:
         raise ValueError("seeds and engines must name at least one each")
-    cells = [(engine, seed) for engine in engines for seed in seeds]
-    found = map_runs(partial(_cell, config, lengths, known), cells, jobs, progress)
+    found = over_seeds(partial(_cell, config, lengths, known), engines, seeds, jobs, progress)
     rows = []
-    for index, engine in enumerate(engines):
-        runs = found[index * len(seeds) : (index + 1) * len(seeds)]
+    for engine, runs in zip(engines, found, strict=True):
         counts = Spread.of([count for count, _ in runs])
         for place, policy in enumerate(config.policies):
-            points = [run[place] for _, run in runs]
-            spreads = {
-                each.name: Spread.of([getattr(point, each.name) for point in points])
-                for each in fields(Point)
-            }
+            spreads = Spread.each([asdict(points[place]) for _, points in runs])
             rows.append(FrontierRow(engine.name, engine.max_num_seqs, policy, counts, **spreads))
     return rows
 

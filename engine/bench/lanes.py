@@ -13,15 +13,15 @@ from functools import partial
 import numpy as np
 
 from engine import workload
-from engine.bench.parallel import map_runs
+from engine.bench.parallel import over_seeds
 from engine.bench.service import output_within, prompts_within
-from engine.bench.traffic import served
 from engine.comparison import Spread
 from engine.core.lanes import Lane, LaneConfig, Slo
 from engine.core.policies import Policy, make
 from engine.core.request import Request
 from engine.engine_profiles import EngineProfile
 from engine.metrics import attainment
+from engine.scenarios import served
 from engine.simulator import simulate
 from engine.timings import Timings
 from engine.workload import Lengths
@@ -87,17 +87,9 @@ def study(
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[LanesRow]:
     """One row per way; ``progress`` counts cells of a way and a seed."""
-    if not seeds:
-        raise ValueError("seeds must not be empty")
     world = _World(config, lengths, profile)
-    items = [(way, seed) for way in WAYS for seed in seeds]
-    found = map_runs(partial(_cell, world), items, jobs, progress)
-    rows = []
-    for at, way in enumerate(WAYS):
-        part = found[at * len(seeds) :][: len(seeds)]
-        spreads = {name: Spread.of([cell[name] for cell in part]) for name in part[0]}
-        rows.append(LanesRow(way, **spreads))
-    return rows
+    found = over_seeds(partial(_cell, world), WAYS, seeds, jobs, progress)
+    return [LanesRow(way, **Spread.each(runs)) for way, runs in zip(WAYS, found, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,10 +102,8 @@ class _World:
         config, profile = self.config, self.profile
         rate = self.lengths.rate_at(config.load, profile.cost, profile.max_num_seqs)
         drawn, forecasts = served(self.lengths, config.requests, config.tau, rng)
-        made = workload.requests(
-            workload.renewal(config.requests, rate, 1.0, rng), drawn, forecasts
-        )
-        return _labelled(made, CHAT)
+        arrivals = workload.renewal(config.requests, rate, 1.0, rng)
+        return workload.requests(arrivals, drawn, forecasts, lane=CHAT, prefix=f"{CHAT}-")
 
     def batch(self, seconds: float, rng: np.random.Generator) -> list[Request]:
         config, profile = self.config, self.profile
@@ -121,7 +111,7 @@ class _World:
         rate = texts.rate_at(1.0, profile.cost, profile.max_num_seqs)
         count = int(config.backlog * (1.0 - min(config.load, 0.9)) * rate * seconds) + 1
         drawn, forecasts = served(texts, count, config.tau, rng)
-        return _labelled(workload.requests(np.zeros(count), drawn, forecasts), BATCH)
+        return workload.requests(np.zeros(count), drawn, forecasts, lane=BATCH, prefix=f"{BATCH}-")
 
     def policies(self, way: str) -> Policy | list[Lane]:
         config = self.config
@@ -151,13 +141,6 @@ def summaries(count: int, rng: np.random.Generator) -> Lengths:
     prompt = np.exp(rng.normal(7.58, 0.755, count)).astype(np.int64)
     output = np.exp(rng.normal(5.36, 0.796, count)).astype(np.int64)
     return Lengths(np.clip(prompt, 16, 8192), np.clip(output, 1, 4096))
-
-
-def _labelled(requests: list[Request], lane: str) -> list[Request]:
-    for request in requests:
-        request.id = f"{lane}-{request.id}"
-        request.lane = lane
-    return requests
 
 
 def _cell(world: _World, item: tuple[str, int]) -> dict[str, float]:

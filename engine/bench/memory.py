@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from engine.bench.parallel import map_runs
+from engine.bench.parallel import over_seeds
 from engine.bench.shortage import Measured, Shortage, ShortageConfig, Variant
 from engine.comparison import Spread
 from engine.core.config import AdmissionConfig, AdmissionMode, PreemptionMode
@@ -100,13 +100,10 @@ def study(
     progress: Callable[[int], None] = lambda done: None,
 ) -> MemoryStudy:
     """Run every variant on the same traffic for each seed; ``progress`` counts runs."""
-    if not seeds:
-        raise ValueError("seeds must not be empty")
     world = Shortage.of(config.shortage, lengths, profile)
     tried = variants(config, profile)
-    items = [(variant, seed) for variant in tried for seed in seeds]
-    found = map_runs(partial(_run, world), items, jobs, progress)
-    by_name = {v.name: found[i * len(seeds) :][: len(seeds)] for i, v in enumerate(tried)}
+    found = over_seeds(partial(_run, world), tried, seeds, jobs, progress)
+    by_name = {variant.name: runs for variant, runs in zip(tried, found, strict=True)}
     best = max(
         (v.name for v in tried if v.swept and v.preemption is PreemptionMode.AUTO),
         key=lambda name: float(np.median([run.goodput for run in by_name[name]])),

@@ -15,9 +15,9 @@ from engine.bench.classes import bucket_of
 from engine.bench.contest import Cell, Contest, PaperConfig, Situation, situations
 from engine.bench.parallel import map_runs
 from engine.bench.sustained import Curves, Sustained, sustained
-from engine.bench.traffic import served, tau
 from engine.comparison import Spread
 from engine.engine_profiles import EngineProfile
+from engine.scenarios import served
 from engine.workload import Lengths
 
 
@@ -121,12 +121,15 @@ _Found = dict[tuple[Situation, str, int], Cell]
 
 def _classes(config: PaperConfig, lengths: Lengths, seed: int) -> tuple[float, float]:
     """Kendall tau-b of the buckets that are forecast, and how many are right."""
+    from scipy.stats import kendalltau  # of the extra "train"
+
     rng = np.random.default_rng(seed)
     drawn, forecasts = served(lengths, max(config.burst, 1000), config.tau, rng)
     said = [bucket_of(forecast.median, config.bucket) for forecast in forecasts]
     right = [bucket_of(tokens, config.bucket) for tokens in drawn.output_tokens]
     hits = [one == other for one, other in zip(said, right, strict=True)]
-    return tau(said, drawn.output_tokens), float(np.mean(hits))
+    tau = float(kendalltau(said, drawn.output_tokens).statistic)
+    return tau, float(np.mean(hits))
 
 
 def _rows(

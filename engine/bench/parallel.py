@@ -75,6 +75,24 @@ def _over_processes(
     return [results[index] for index in range(len(items))]
 
 
+def over_seeds(
+    function: Callable[[tuple[T, int]], R],
+    cells: Sequence[T],
+    seeds: Sequence[int],
+    jobs: int = 1,
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[list[R]]:
+    """``function`` of each cell and seed: for each cell its results in the order of ``seeds``.
+
+    As :func:`map_runs`; ``progress`` counts cells times seeds. Raises ``ValueError`` without seeds.
+    """
+    if not seeds:
+        raise ValueError("seeds must not be empty")
+    items = [(cell, seed) for cell in cells for seed in seeds]
+    found = map_runs(function, items, jobs, progress)
+    return [found[first : first + len(seeds)] for first in range(0, len(found), len(seeds))]
+
+
 def _die_on_interrupt() -> None:
     """Ctrl-C reaches the whole process group; a child has nothing to say about it.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from engine.bench.parallel import map_runs
+from engine.bench.parallel import over_seeds
 from engine.bench.shortage import Measured, Shortage, ShortageConfig, Variant
 from engine.comparison import Spread
 from engine.core.config import PreemptionMode
@@ -55,23 +55,13 @@ def study(
 
     Raises ``ValueError`` when the profile does not say what a swap costs.
     """
-    if not seeds:
-        raise ValueError("seeds must not be empty")
     if not profile.cost.swap:
         raise ValueError(f"profile {profile.name}: cost.swap is 0, so a swap would be free")
     world = Shortage.of(config.shortage, lengths, profile)
-    tried = [
-        (factor, mode, seed)
-        for factor in config.bandwidths
-        for mode in PreemptionMode
-        for seed in seeds
-    ]
-    found = dict(zip(tried, map_runs(partial(_run, world), tried, jobs, progress), strict=True))
-    return [
-        _method(mode, factor, found, seeds)
-        for factor in config.bandwidths
-        for mode in PreemptionMode
-    ]
+    tried = [(factor, mode) for factor in config.bandwidths for mode in PreemptionMode]
+    runs = over_seeds(partial(_run, world), tried, seeds, jobs, progress)
+    found = dict(zip(tried, runs, strict=True))
+    return [_method(mode, factor, found) for factor, mode in tried]
 
 
 def worst(methods: Sequence[Method]) -> tuple[float, float]:
@@ -84,38 +74,24 @@ def worst(methods: Sequence[Method]) -> tuple[float, float]:
     )
 
 
-_Run = tuple[float, PreemptionMode, int]
+_Way = tuple[float, PreemptionMode]
 
 
-def _run(world: Shortage, item: _Run) -> Measured:
-    bandwidth, mode, seed = item
+def _run(world: Shortage, item: tuple[_Way, int]) -> Measured:
+    (bandwidth, mode), seed = item
     slots = world.profile.max_num_seqs
     return world.run(Variant(mode, slots, preemption=mode, bandwidth=bandwidth), seed)
 
 
-def _method(
-    mode: PreemptionMode, factor: float, found: dict[_Run, Measured], seeds: Sequence[int]
-) -> Method:
-    own = [found[factor, mode, seed] for seed in seeds]
-    always = [
-        [found[factor, one, seed] for one in (PreemptionMode.RECOMPUTE, PreemptionMode.SWAP)]
-        for seed in seeds
-    ]
+def _method(mode: PreemptionMode, factor: float, found: dict[_Way, list[Measured]]) -> Method:
+    own = found[factor, mode]
+    always = (found[factor, one] for one in (PreemptionMode.RECOMPUTE, PreemptionMode.SWAP))
+    three = list(zip(own, *always, strict=True))
     return Method(
         mode,
         factor,
-        throughput=Spread.of(
-            [
-                a.throughput / max(b.throughput for b in two)
-                for a, two in zip(own, always, strict=True)
-            ]
-        ),
-        mean_e2el=Spread.of(
-            [
-                a.mean_e2el / min(b.mean_e2el for b in two)
-                for a, two in zip(own, always, strict=True)
-            ]
-        ),
+        throughput=Spread.of([a.throughput / max(b.throughput, c.throughput) for a, b, c in three]),
+        mean_e2el=Spread.of([a.mean_e2el / min(b.mean_e2el, c.mean_e2el) for a, b, c in three]),
         wasted=Spread.of([run.wasted for run in own]),
         preemptions=Spread.of([run.preemptions for run in own]),
     )

@@ -8,13 +8,13 @@ and first come, first served itself differs from one draw to the next: such cell
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from engine.bench.parallel import map_runs
+from engine.bench.parallel import over_seeds
 from engine.capacity import effective_batch
 from engine.comparison import Spread
 from engine.core.policies import make
@@ -117,7 +117,6 @@ class _Cell(NamedTuple):
     engine: EngineProfile
     load: float
     said: Said
-    seed: int
 
 
 def study(
@@ -135,24 +134,18 @@ def study(
     if not (traces and engines and seeds):
         raise ValueError("traces, engines and seeds must name at least one each")
     cells = [
-        _Cell(index, engine, load, said, seed)
+        _Cell(index, engine, load, said)
         for index in range(len(traces))
         for engine in engines
         for load in config.loads
         for said in config.forecasts
-        for seed in seeds
     ]
-    found = map_runs(partial(_run, config, traces), cells, jobs, progress)
+    found = over_seeds(partial(_run, config, traces), cells, seeds, jobs, progress)
     rows = []
-    for start in range(0, len(cells), len(seeds)):
-        cell, runs = cells[start], found[start : start + len(seeds)]
+    for cell, runs in zip(cells, found, strict=True):
         trace = traces[cell.trace]
         for policy in config.policies:
-            against = [run[policy] for run in runs]
-            spreads = {
-                each.name: Spread.of([getattr(one, each.name) for one in against])
-                for each in fields(Against)
-            }
+            spreads = Spread.each([asdict(run[policy]) for run in runs])
             fitting = trace.fitting(cell.engine.config).lengths
             crowded = effective_batch(fitting, cell.engine.config) < cell.engine.max_num_seqs
             full = spreads["peak_kv_usage"].median > _FULL
@@ -165,9 +158,12 @@ def study(
     return rows
 
 
-def _run(config: TracesConfig, traces: Sequence[Trace], cell: _Cell) -> Mapping[str, Against]:
+def _run(
+    config: TracesConfig, traces: Sequence[Trace], item: tuple[_Cell, int]
+) -> Mapping[str, Against]:
+    cell, seed = item
     trace, engine = traces[cell.trace], cell.engine
-    rng = np.random.default_rng(cell.seed)
+    rng = np.random.default_rng(seed)
     for name, tick in config.ticks:
         if trace.name.startswith(name):
             trace = trace.jittered(tick, rng)
@@ -179,7 +175,7 @@ def _run(config: TracesConfig, traces: Sequence[Trace], cell: _Cell) -> Mapping[
         forecasts=cell.said.kind,
     )
     limits, cost, slots = engine.config, engine.cost, engine.max_num_seqs
-    requests = draw(scenario, trace, cost, slots, cell.seed, config=limits)
+    requests = draw(scenario, trace, cost, slots, seed, config=limits)
     # A step's cost is shared by as many as run together, and memory may hold fewer than slots.
     batch = max(1, round(effective_batch(trace.fitting(limits).lengths, limits)))
 

@@ -14,8 +14,7 @@ from functools import partial
 import numpy as np
 
 from engine import workload
-from engine.bench.parallel import map_runs
-from engine.bench.traffic import served
+from engine.bench.parallel import over_seeds
 from engine.cluster import run_cluster
 from engine.comparison import Spread
 from engine.core.policies import make
@@ -25,6 +24,7 @@ from engine.forecasts import Kind, forecasts
 from engine.outlook import Outlook
 from engine.replica import Replica
 from engine.router import ROUTERS, make_router
+from engine.scenarios import served
 from engine.sessions import Sessions
 from engine.workload import Floats, Lengths
 
@@ -102,30 +102,17 @@ def study(
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[RoutingRow]:
     """Every router with both kinds of traffic for each seed; ``progress`` counts runs."""
-    if not seeds:
-        raise ValueError("seeds must not be empty")
-    tried = [
-        (traffic, router, seed)
-        for traffic in (SINGLE, SESSIONS)
-        for router in config.routers
-        for seed in seeds
-    ]
-    runs = map_runs(partial(_run, config, lengths, profile), tried, jobs, progress)
+    tried = [(traffic, router) for traffic in (SINGLE, SESSIONS) for router in config.routers]
+    runs = over_seeds(partial(_run, config, lengths, profile), tried, seeds, jobs, progress)
     found = dict(zip(tried, runs, strict=True))
     rows = []
-    for traffic in (SINGLE, SESSIONS):
-        base = [found[traffic, config.routers[0], seed] for seed in seeds]
-        for router in config.routers:
-            own = [found[traffic, router, seed] for seed in seeds]
-            ratios = {
-                name: Spread.of([o[name] / b[name] for o, b in zip(own, base, strict=True)])
-                for name in ("mean_e2el", "p99_e2el", "mean_ttft", "p99_ttft")
-            }
-            plain = {
-                name: Spread.of([one[name] for one in own])
-                for name in ("seconds_mean", "seconds_p99", "imbalance", "hits", "utilisation")
-            }
-            rows.append(RoutingRow(traffic, router, **ratios, **plain))
+    for (traffic, router), own in found.items():
+        base = found[traffic, config.routers[0]]
+        ratios = {
+            name: Spread.of([o[name] / b[name] for o, b in zip(own, base, strict=True)])
+            for name in ("mean_e2el", "p99_e2el", "mean_ttft", "p99_ttft")
+        }
+        rows.append(RoutingRow(traffic, router, **{**Spread.each(own), **ratios}))
     return rows
 
 
@@ -152,9 +139,12 @@ def conversations(
 
 
 def _run(
-    config: RoutingConfig, lengths: Lengths, profile: EngineProfile, item: tuple[str, str, int]
+    config: RoutingConfig,
+    lengths: Lengths,
+    profile: EngineProfile,
+    item: tuple[tuple[str, str], int],
 ) -> dict[str, float]:
-    traffic, router, seed = item
+    (traffic, router), seed = item
     rng = np.random.default_rng(seed)
     made = _single if traffic == SINGLE else _sessions
     requests = made(config, lengths, profile, rng)

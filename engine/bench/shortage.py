@@ -9,7 +9,7 @@ import numpy as np
 
 from engine import workload
 from engine.bench.service import finished_within, output_within
-from engine.bench.traffic import LEAST, served
+from engine.capacity import held
 from engine.core.config import (
     AdmissionConfig,
     AdmissionMode,
@@ -22,6 +22,7 @@ from engine.core.policies import make
 from engine.core.request import Request
 from engine.engine_profiles import EngineProfile
 from engine.metrics import goodput
+from engine.scenarios import LEAST, served
 from engine.simulator import simulate
 from engine.workload import Lengths
 
@@ -87,13 +88,8 @@ class Measured:
 
 
 def demand(lengths: Lengths, slots: int) -> int:
-    """Tokens that ``slots`` running requests hold on average.
-
-    A request is there in proportion to its output L, and holds P + L/2 meanwhile.
-    """
-    output = lengths.output_tokens.astype(np.float64)
-    held = output * (lengths.prompt_tokens + output / 2.0)
-    return math.ceil(slots * float(held.sum() / output.sum()))
+    """Tokens that ``slots`` running requests hold on average."""
+    return math.ceil(slots * held(lengths))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -74,9 +74,7 @@ def sim(
     ranker: Annotated[
         str, typer.Option(help="Whose forecasts --forecasts ranker takes.")
     ] = sources.CHAMPION,
-    tau: Annotated[
-        float, typer.Option(help="Kendall tau-b of the forecasts with the true lengths.")
-    ] = 0.4,
+    tau: options.Tau = 0.4,
     slots: Annotated[
         int | None, typer.Option(help="Requests that run at once. Default: the profile's.")
     ] = None,

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.stats import kendalltau
 
-from engine import workload
-from engine.bench import published, traffic
+from engine import scenarios, workload
+from engine.bench import published
 from engine.bench.classes import in_classes
 from engine.bench.parallel import alone
 from engine.bench.service import finished_within, output_within, prompts_within
@@ -66,11 +67,12 @@ def test_ten_buckets_lose_the_order_within_them():
 def test_forecasts_of_the_traffic_have_the_tau_asked_for():
     rng = np.random.default_rng(3)
     table = rng.lognormal(4.0, 1.0, (600, 2)).astype(int) + 1
-    drawn, forecasts = traffic.served(lengths(*table), 500, 0.5, rng)
-    found = traffic.tau([forecast.score for forecast in forecasts], drawn.output_tokens)
+    drawn, forecasts = scenarios.served(lengths(*table), 500, 0.5, rng)
+    scores = [forecast.score for forecast in forecasts]
+    found = kendalltau(scores, drawn.output_tokens).statistic
     assert found == pytest.approx(0.5, abs=0.05)
     with pytest.raises(ValueError, match="80"):
-        traffic.served(lengths((1, 1)), 5, 0.5, rng)
+        scenarios.served(lengths((1, 1)), 5, 0.5, rng)
 
 
 def test_published_gains_are_the_ratios_of_the_printed_numbers():
