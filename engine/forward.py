@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
-from engine.attention import StepContext
+from engine.attention.interface import StepContext
 
 
 class Forward(Protocol):
@@ -17,14 +17,14 @@ class Forward(Protocol):
     ) -> torch.Tensor:
         """Logits ``[R, vocabulary]`` of the packed ``rows [R]``, R >= 1.
 
-        ``ids`` and ``positions`` are int64 ``[T]``, as :class:`engine.batch.Batch` has them.
+        ``ids`` and ``positions`` are int64 ``[T]``, those of the batch of ``step``.
         Writes keys and values to the pool of ``step``.
         """
         ...
 
 
 class Transformers:
-    """Any causal model of transformers whose attention is :data:`engine.attention.NAME`."""
+    """Any causal model of transformers whose attention is the registered one."""
 
     def __init__(self, network: Any) -> None:
         self._network = network

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
+from engine.attention.pool import KVPool
 from engine.core.plan import Move
-from engine.paged import KVPool
 
 #: Blocks that are moved together: as much of the device's memory is needed beside the pool.
 _TOGETHER = 8
@@ -27,18 +27,15 @@ class HostPool:
         if num_blocks < 0:
             raise ValueError(f"num_blocks must be >= 0, got {num_blocks}")
         self._pool = pool
-        shape = pool.shape
-        parts = 2 * shape.layers
-        self._block = (parts, shape.kv_heads * shape.head_dim * shape.block_size)
-        sample = pool.keys[0]
-        self._device, self._dtype = sample.device, sample.dtype
-        bytes_each = parts * self._block[1] * self._dtype.itemsize
+        self._block = pool.block
+        self._device, self._dtype = pool.device, pool.dtype
+        bytes_each = self._block[0] * self._block[1] * self._dtype.itemsize
         self._per_slab = max(1, _SLAB // bytes_each)
         self._slabs = [
             torch.empty(
                 (min(self._per_slab, num_blocks - first), *self._block),
                 dtype=self._dtype,
-                pin_memory=sample.is_cuda,
+                pin_memory=self._device.type == "cuda",
             )
             for first in range(0, num_blocks, self._per_slab)
         ]

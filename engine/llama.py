@@ -16,8 +16,10 @@ import torch
 import torch.nn.functional as F
 
 from engine import linear
-from engine.attention import StepContext, attend
+from engine.attention.interface import Spec, StepContext
 
+#: Queries are scaled as they are rotated.
+_SPEC = Spec(scale=1.0)
 #: Maps ``[tokens, in]`` to ``[tokens, out]``.
 Linear = Callable[[torch.Tensor], torch.Tensor]
 
@@ -82,9 +84,8 @@ class Llama:
             qk = qkv[:, :turned]
             halves = torch.cat((qk[..., half:], qk[..., :half]), -1)
             qk = (qk * cos).addcmul_(halves, sin)
-            mixed = attend(
-                qk[:, : self._heads], qk[:, self._heads :], qkv[:, turned:], step, index, 1.0
-            )
+            q, k, v = qk[:, : self._heads], qk[:, self._heads :], qkv[:, turned:]
+            mixed = step.backend.attend(q, k, v, step, index, _SPEC)
             hidden = layer.output(mixed.reshape(count, -1)).add_(hidden)
             gate, up = layer.gate_up(self._normed(hidden, layer.mlp_norm)).chunk(2, -1)
             hidden = layer.down(F.silu(gate).mul_(up)).add_(hidden)

@@ -11,11 +11,13 @@ from typing import Any
 import torch
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from engine import attention, linear, llama
+from engine import linear, llama
+from engine.attention.choose import choose
+from engine.attention.interface import NAME, Backend, paged_attention
+from engine.attention.pool import KVShape
 from engine.bundled import BUNDLED, prepare_bundled, quiet
 from engine.devices import resolve_device, resolve_dtype
 from engine.forward import Forward, Transformers
-from engine.paged import KVShape
 from engine.selftest import check_network, matches
 
 __all__ = ["BUNDLED", "Model", "load", "prepare", "prepare_bundled"]
@@ -33,6 +35,7 @@ class Model:
 
     name: str
     forward: Forward = field(repr=False)
+    attention: Backend = field(repr=False)
     tokenizer: Any = field(repr=False)
     config: Any = field(repr=False)
     context_length: int
@@ -120,10 +123,10 @@ def load(
             f"the id of a model on the hub ({type(error).__name__})"
         ) from error
     check_config(config)
-    AttentionInterface.register(attention.NAME, attention.paged_attention)
+    AttentionInterface.register(NAME, paged_attention)
     with quiet():
         network = AutoModelForCausalLM.from_pretrained(
-            source, dtype=dtype, attn_implementation=attention.NAME
+            source, dtype=dtype, attn_implementation=NAME
         )
     return adopt(network, tokenizer, name or Path(source).name, device)
 
@@ -134,17 +137,19 @@ def adopt(network: Any, tokenizer: Any, name: str, device: torch.device) -> Mode
     Changes ``network``, which is of no further use to the caller. Raises as :func:`load`.
     """
     check_config(network.config)
-    AttentionInterface.register(attention.NAME, attention.paged_attention)
+    AttentionInterface.register(NAME, paged_attention)
     network = network.to(device).eval().requires_grad_(False)
     network.config.use_cache = False
-    expected = check_network(network)
-    network.set_attn_implementation(attention.NAME)
+    backend = choose(device, network.dtype)
+    expected = check_network(network, backend)
+    network.set_attn_implementation(NAME)
     config, dtype = network.config, network.dtype
     pack = device.type == "cpu" and linear.supported(dtype)
-    forward, packed = _fastest(network, expected, pack)
+    forward, packed = _fastest(network, backend, expected, pack)
     return Model(
         name=name,
         forward=forward,
+        attention=backend,
         tokenizer=tokenizer,
         config=config,
         context_length=config.max_position_embeddings,
@@ -155,11 +160,13 @@ def adopt(network: Any, tokenizer: Any, name: str, device: torch.device) -> Mode
     )
 
 
-def _fastest(network: Any, expected: torch.Tensor, pack: bool) -> tuple[Forward, int]:
+def _fastest(
+    network: Any, backend: Backend, expected: torch.Tensor, pack: bool
+) -> tuple[Forward, int]:
     """The fastest forward that gives the ``expected`` logits, and how many linears it packed."""
     if llama.fits(network):
         fast = llama.Llama(network, pack=pack)
-        same, error = matches(fast, network, expected)
+        same, error = matches(fast, network, backend, expected)
         if same:
             return fast, fast.linears
         log.warning("the fast forward is off by %.2g; transformers' own is used", error)

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
-from engine import batch
-from engine.attention import StepContext
+from engine.attention.interface import StepContext
+from engine.attention.pool import KVShape
 from engine.core.plan import Plan
 from engine.host import HostPool
 from engine.models import Model
-from engine.paged import KVPool, KVShape
 
 
 class Runner:
@@ -20,7 +19,7 @@ class Runner:
     def __init__(self, model: Model, shape: KVShape, host_blocks: int = 0) -> None:
         self.model = model
         self.shape = shape
-        self._pool = KVPool(shape, model.dtype, model.device)
+        self._pool = model.attention.pool(shape, model.dtype, model.device)
         self._host = HostPool(self._pool, host_blocks)
 
     @torch.inference_mode()
@@ -46,15 +45,17 @@ class Runner:
     def run(
         self, plan: Plan, tokens: Mapping[str, Sequence[int]]
     ) -> tuple[tuple[str, ...], torch.Tensor]:
-        """Run ``plan``; the requests that sample and their logits ``[requests, vocabulary]``.
+        """Run ``plan``; the requests that sample and their logits ``[rows, vocabulary]``.
 
-        ``tokens[id]`` is prompt + output of each request of the plan.
+        ``tokens[id]`` is prompt + output + drafts of each request of the plan; one with n drafts
+        is named 1 + n times, for the logits behind its last token and behind each draft.
         """
-        work = batch.build(plan, tokens, self.shape, self.model.device)
+        attention = self.model.attention
+        work = attention.batch(plan, tokens, self.shape, self.model.device)
         # Prompt chunks that sample nothing still need one row: 0 would mean all of them.
         rows = work.sampled_rows if work.sampled else work.token_ids.new_zeros(1)
         logits = self.model.forward(
-            work.token_ids, work.positions, rows, StepContext(self._pool, work)
+            work.token_ids, work.positions, rows, StepContext(self._pool, work, attention)
         )
         return work.sampled, logits[: len(work.sampled)]
 

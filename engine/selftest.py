@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from engine import attention, batch
+from engine.attention.interface import NAME, Backend, StepContext
+from engine.attention.pool import KVShape
 from engine.core.plan import Plan, Step
 from engine.forward import Forward, Transformers
-from engine.paged import KVPool, KVShape
 
 _LENGTHS = (9, 6)
 _BLOCK = 4
@@ -17,7 +17,7 @@ _BLOCK = 4
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
 
 
-def check_network(network: Any) -> torch.Tensor:
+def check_network(network: Any, backend: Backend) -> torch.Tensor:
     """Run two short sequences whole and in pieces, and compare; the logits to compare with.
 
     One piece is a chunk behind another, one a decode beside a prompt. Finds architectures that
@@ -30,8 +30,8 @@ def check_network(network: Any) -> torch.Tensor:
     try:
         network.set_attn_implementation("eager")
         expected = torch.cat([_whole(network, ids) for ids in _tokens(network.config).values()])
-        network.set_attn_implementation(attention.NAME)
-        same, error = matches(Transformers(network), network, expected)
+        network.set_attn_implementation(NAME)
+        same, error = matches(Transformers(network), network, backend, expected)
     except Exception as problem:
         raise ValueError(
             f"model: {kind} cannot run in this engine ({type(problem).__name__}: {problem})"
@@ -46,9 +46,11 @@ def check_network(network: Any) -> torch.Tensor:
     return expected
 
 
-def matches(forward: Forward, network: Any, expected: torch.Tensor) -> tuple[bool, float]:
+def matches(
+    forward: Forward, network: Any, backend: Backend, expected: torch.Tensor
+) -> tuple[bool, float]:
     """Whether ``forward`` gives the ``expected`` logits of ``network``, and its relative error."""
-    got = _in_pieces(forward, network)
+    got = _in_pieces(forward, network, backend)
     error = float((got - expected).norm() / expected.norm())
     return error <= _TOLERANCE[network.dtype], error
 
@@ -68,7 +70,7 @@ def _whole(network: Any, ids: list[int]) -> torch.Tensor:
 
 
 @torch.inference_mode()
-def _in_pieces(forward: Forward, network: Any) -> torch.Tensor:
+def _in_pieces(forward: Forward, network: Any, backend: Backend) -> torch.Tensor:
     config = network.config
     heads = config.num_attention_heads
     shape = KVShape(
@@ -78,7 +80,7 @@ def _in_pieces(forward: Forward, network: Any) -> torch.Tensor:
         num_blocks=6,
         block_size=_BLOCK,
     )
-    pool = KVPool(shape, network.dtype, network.device)
+    pool = backend.pool(shape, network.dtype, network.device)
     tables = {"0": (5, 0, 3), "1": (2, 4)}
     first, second = _LENGTHS
     plans = (
@@ -88,8 +90,8 @@ def _in_pieces(forward: Forward, network: Any) -> torch.Tensor:
     )
     tokens = _tokens(config)
     for number, steps in enumerate(plans):
-        work = batch.build(Plan(number, steps), tokens, shape, network.device)
+        work = backend.batch(Plan(number, steps), tokens, shape, network.device)
         rows = work.sampled_rows if work.sampled else work.token_ids.new_zeros(1)
-        context = attention.StepContext(pool, work)
+        context = StepContext(pool, work, backend)
         logits = forward(work.token_ids, work.positions, rows, context)
     return logits.float()

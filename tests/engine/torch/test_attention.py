@@ -3,9 +3,11 @@
 import pytest
 import torch
 
-from engine import attention, batch
+from engine.attention.interface import Spec, StepContext
+from engine.attention.pool import KVShape
+from engine.attention.torch_paged import TorchPaged
+from engine.attention.torch_pool import TorchPool
 from engine.core.plan import Plan, Step
-from engine.paged import KVPool, KVShape
 
 SHAPE = KVShape(layers=1, kv_heads=2, head_dim=4, num_blocks=64, block_size=4)
 
@@ -32,7 +34,7 @@ def naive(pool, q, table, length):
 )
 def test_each_sequence_attends_to_its_own_blocks(tables, in_place, copied, shared):
     torch.manual_seed(0)
-    pool = KVPool(SHAPE, torch.float32, torch.device("cpu"))
+    pool = TorchPool(SHAPE, torch.float32, torch.device("cpu"))
     for part in (*pool.keys, *pool.values):
         part.normal_()
     lengths = [4 * len(table) - i for i, table in enumerate(tables)]
@@ -41,7 +43,7 @@ def test_each_sequence_attends_to_its_own_blocks(tables, in_place, copied, share
         for i, (table, length) in enumerate(zip(tables, lengths, strict=True))
     )
     tokens = {str(i): [0] * length for i, length in enumerate(lengths)}
-    work = batch.build(Plan(1, steps), tokens, SHAPE, torch.device("cpu"))
+    work = TorchPaged().batch(Plan(1, steps), tokens, SHAPE, torch.device("cpu"))
     assert work.decodes is not None
     assert work.decodes.in_place == in_place
     assert ([] if work.decodes.take is None else work.decodes.take.tolist()) == copied
@@ -49,6 +51,6 @@ def test_each_sequence_attends_to_its_own_blocks(tables, in_place, copied, share
     q = torch.randn(len(tables), 6, SHAPE.head_dim)
     # The newest token is written first; what it holds must be the same in shared blocks.
     k, v = torch.ones(2, len(tables), SHAPE.kv_heads, SHAPE.head_dim)
-    out = attention.attend(q, k, v, attention.StepContext(pool, work), 0, 1.0)
+    out = TorchPaged().attend(q, k, v, StepContext(pool, work, TorchPaged()), 0, Spec(1.0))
     for i, (table, length) in enumerate(zip(tables, lengths, strict=True)):
         torch.testing.assert_close(out[i], naive(pool, q[i], table, length))

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from engine import host
+from engine.attention.pool import KVShape
+from engine.attention.torch_pool import TorchPool
 from engine.core.plan import Move, Plan, Step
 from engine.host import HostPool
-from engine.paged import KVPool, KVShape
 from engine.taint import Tainted
 
 SHAPE = KVShape(layers=3, kv_heads=2, head_dim=4, num_blocks=24, block_size=5)
@@ -14,7 +15,7 @@ SHAPE = KVShape(layers=3, kv_heads=2, head_dim=4, num_blocks=24, block_size=5)
 
 @pytest.fixture
 def pool():
-    filled = KVPool(SHAPE, torch.float32, torch.device("cpu"))
+    filled = TorchPool(SHAPE, torch.float32, torch.device("cpu"))
     torch.manual_seed(0)
     for part in (*filled.keys, *filled.values):
         part.normal_()

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from engine import bundled, linear, llama
+from engine.attention.pool import KVShape
 from engine.devices import resolve_device, resolve_dtype
 from engine.forward import Transformers
 from engine.models import check_config, load, prepare
-from engine.paged import KVShape
 
 
 def test_adopted_model_describes_itself(tiny_model):

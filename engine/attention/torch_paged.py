@@ -1,80 +1,56 @@
-"""Attention over paged keys and values, registered as an attention function of transformers.
-
-The model runs without a cache of its own on one packed row of tokens; this function writes their
-keys and values to the pool and reads what each sequence has there.
+"""Paged attention in operators of torch: for any device, and what other backends are held against.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
 
-from engine.batch import Batch, Chunk, Decodes
-from engine.paged import KVPool
-
-#: The name to give ``attn_implementation``. Not one that transformers derives a mask for.
-NAME = "shortfirst_paged"
-
-
-@dataclass(frozen=True, slots=True)
-class StepContext:
-    """What the attention of one forward pass works on; passed down as the keyword ``step``."""
-
-    pool: KVPool
-    batch: Batch
+from engine.attention.interface import Spec, StepContext
+from engine.attention.pool import KVShape
+from engine.attention.torch_batch import Chunk, Decodes, TorchBatch, build
+from engine.attention.torch_pool import TorchPool
+from engine.core.plan import Plan
 
 
-def paged_attention(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float | None = None,
-    dropout: float = 0.0,
-    *,
-    step: StepContext,
-    **kwargs: Any,
-) -> tuple[torch.Tensor, None]:
-    """``query [1, heads, T, dim]``, ``key`` and ``value [1, kv heads, T, dim]``, rotated, to
-    ``[1, T, heads, dim]``.
+class TorchPaged:
+    """A :class:`~engine.attention.interface.Backend`."""
 
-    Raises ``NotImplementedError`` for what it would compute wrongly: a sliding window, soft-capped
-    logits, attention sinks.
-    """
-    for name in ("sliding_window", "softcap", "s_aux"):
-        if kwargs.get(name) is not None:
-            raise NotImplementedError(f"attention with {name} is not supported")
-    layer = int(module.layer_idx)  # type: ignore[arg-type]  # nn.Module types attributes loosely
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    scale = q.shape[-1] ** -0.5 if scaling is None else scaling
-    return attend(q, k, v, step, layer, scale).unsqueeze(0), None
+    def pool(self, shape: KVShape, dtype: torch.dtype, device: torch.device) -> TorchPool:
+        return TorchPool(shape, dtype, device)
 
+    def batch(
+        self, plan: Plan, tokens: Mapping[str, Sequence[int]], shape: KVShape, device: torch.device
+    ) -> TorchBatch:
+        return build(plan, tokens, shape, device)
 
-def attend(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    step: StepContext,
-    layer: int,
-    scale: float,
-) -> torch.Tensor:
-    """Store ``k`` and ``v [T, kv heads, dim]`` and attend with ``q [T, heads, dim]``; as ``q``."""
-    pool, batch = step.pool, step.batch
-    pool.write(layer, batch.slots, k, v)
-    parts = []
-    if (decodes := batch.decodes) is not None:
-        parts.append(_decode(q[: decodes.sequences], pool, layer, decodes, scale))
-    parts += [_prefill(q, k, v, pool, layer, chunk, scale) for chunk in batch.chunks]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    def attend(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        step: StepContext,
+        layer: int,
+        spec: Spec,
+    ) -> torch.Tensor:
+        pool, batch = step.pool, step.batch
+        assert isinstance(pool, TorchPool)
+        assert isinstance(batch, TorchBatch)
+        pool.write(layer, batch.slots, k, v)
+        if spec.window is not None or spec.softcap is not None or spec.sinks is not None:
+            chunks = (*batch.singles(), *batch.chunks)
+            return torch.cat([_plain(q, pool, layer, chunk, spec) for chunk in chunks])
+        parts = []
+        if (decodes := batch.decodes) is not None:
+            parts.append(_decode(q[: decodes.sequences], pool, layer, decodes, spec.scale))
+        parts += [_prefill(q, k, v, pool, layer, chunk, spec.scale) for chunk in batch.chunks]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _decode(
-    q: torch.Tensor, pool: KVPool, layer: int, decodes: Decodes, scale: float
+    q: torch.Tensor, pool: TorchPool, layer: int, decodes: Decodes, scale: float
 ) -> torch.Tensor:
     """``q [S, heads, dim]`` against each sequence's blocks, ``[S, heads, dim]``.
 
@@ -150,7 +126,7 @@ def _prefill(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    pool: KVPool,
+    pool: TorchPool,
     layer: int,
     chunk: Chunk,
     scale: float,
@@ -172,3 +148,25 @@ def _prefill(
         query, keys, values, attn_mask=mask, is_causal=mask is None, scale=scale
     )
     return out[0].transpose(0, 1)
+
+
+def _plain(q: torch.Tensor, pool: TorchPool, layer: int, chunk: Chunk, spec: Spec) -> torch.Tensor:
+    """As :func:`_prefill`, for any ``spec`` and slower: scores and weights as they are written."""
+    query = q[chunk.row : chunk.row + chunk.count].transpose(0, 1)
+    keys, values = (x[0] for x in pool.read(layer, chunk.blocks, chunk.end))
+    group = len(query) // len(keys)
+    keys, values = keys.repeat_interleave(group, 0), values.repeat_interleave(group, 0)
+    scores = torch.matmul(query, keys.transpose(1, 2)).float() * spec.scale
+    if spec.softcap is not None:
+        scores = torch.tanh(scores / spec.softcap) * spec.softcap
+    own = torch.arange(chunk.start, chunk.end, device=q.device)[:, None]
+    seen = torch.arange(chunk.end, device=q.device)
+    hidden = seen > own
+    if spec.window is not None:
+        hidden |= seen <= own - spec.window
+    scores = scores.masked_fill(hidden, -torch.inf)
+    if spec.sinks is not None:
+        sinks = spec.sinks.float().view(-1, 1, 1).expand(-1, chunk.count, 1)
+        scores = torch.cat((scores, sinks), -1)
+    weights = torch.softmax(scores, -1)[..., : chunk.end].to(values.dtype)
+    return torch.matmul(weights, values).transpose(0, 1)

@@ -1,4 +1,4 @@
-"""A plan as tensors: what the model and the attention of one step need, built once per step."""
+"""A plan as tensors: what the model and the torch attention of one step need, built once a step."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from engine.attention.interface import Batch
+from engine.attention.packing import Ints, pack
+from engine.attention.pool import KVShape
+from engine.attention.torch_pool import Slots
 from engine.core.plan import Plan, Step
-from engine.paged import KVShape, Slots
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,79 +53,67 @@ class Decodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """One step, packed: decodes first, then prompt chunks; T tokens in all.
+class TorchBatch(Batch):
+    """Decodes first, then prompt chunks. ``slots``: where keys and values of the step go."""
 
-    ``token_ids`` and ``positions``: int64 ``[T]``. ``slots``: where its keys and values go.
-    ``sampled_rows``: the packed row of each request in ``sampled``.
-    """
-
-    token_ids: torch.Tensor
-    positions: torch.Tensor
     slots: Slots
-    sampled: tuple[str, ...]
-    sampled_rows: torch.Tensor
     decodes: Decodes | None
     chunks: tuple[Chunk, ...]
+    steps: tuple[Step, ...]  #: of ``decodes``
+    size: int  #: of a block, in tokens
+
+    def singles(self) -> list[Chunk]:
+        """What ``decodes`` has, as chunks of one token."""
+        device = self.token_ids.device
+        return [
+            Chunk(row, step.start, step.start + 1, _blocks(step, self.size, device))
+            for row, step in enumerate(self.steps)
+        ]
 
 
 def build(
     plan: Plan, tokens: Mapping[str, Sequence[int]], shape: KVShape, device: torch.device
-) -> Batch:
-    """Pack ``plan``; ``tokens[id]`` is prompt + output of a request, as far as it is known.
-
-    Raises ``ValueError`` when the plan is empty, or runs a token that is not known yet.
-    """
-    if not plan.steps:
-        raise ValueError("plan.steps must not be empty")
-    decodes = [step for step in plan.steps if step.decodes]
-    prompts = [step for step in plan.steps if not step.decodes]
-    ids: list[int] = []
-    positions: list[np.ndarray] = []
-    slots: list[np.ndarray] = []
-    sampled: list[str] = []
-    rows: list[int] = []
+) -> TorchBatch:
+    """As :meth:`engine.attention.interface.Backend.batch`."""
+    packed = pack(plan, tokens)
+    slots: list[Ints] = []
     chunks: list[Chunk] = []
-    for step in (*decodes, *prompts):
-        end = step.start + step.tokens
-        known = tokens[step.request_id]
-        if end > len(known):
-            raise ValueError(
-                f"plan runs position {end - 1} of request {step.request_id!r}, "
-                f"which has {len(known)} tokens"
-            )
-        where = np.arange(step.start, end)
-        table = np.asarray(step.block_table)
-        if not step.decodes:
-            used = -(-end // shape.block_size)
-            blocks = torch.from_numpy(table[:used].astype(np.int64)).to(device)
-            chunks.append(Chunk(len(ids), step.start, end, blocks))
-        ids.extend(known[step.start : end])
-        positions.append(where)
+    for index, step in enumerate(packed.steps):
+        row, end = packed.firsts[index], step.start + step.tokens
+        where = packed.positions[row : packed.firsts[index + 1]]
+        table = np.asarray(step.block_table, dtype=np.int64)
+        if index >= packed.singles:
+            blocks = _blocks(step, shape.block_size, device)
+            chunks.append(Chunk(row, step.start, end, blocks))
         slots.append(
             table[where // shape.block_size] * (shape.kv_heads * shape.block_size)
             + where % shape.block_size
         )
-        if step.samples:
-            sampled.append(step.request_id)
-            rows.append(len(ids) - 1)
     heads = np.arange(shape.kv_heads) * shape.block_size
     kv_rows = (np.concatenate(slots)[:, None] + heads).reshape(-1)
 
     def tensor(values: object) -> torch.Tensor:
         return torch.as_tensor(np.asarray(values, dtype=np.int64)).to(device)
 
-    return Batch(
-        token_ids=tensor(ids),
-        positions=tensor(np.concatenate(positions)),
+    decodes = packed.steps[: packed.singles]
+    return TorchBatch(
+        token_ids=tensor(packed.ids),
+        positions=tensor(packed.positions),
+        sampled=packed.sampled,
+        sampled_rows=tensor(packed.rows),
         slots=Slots(
             tensor(kv_rows), tensor(kv_rows // shape.block_size), tensor(kv_rows % shape.block_size)
         ),
-        sampled=tuple(sampled),
-        sampled_rows=tensor(rows),
         decodes=_decodes(decodes, shape, device) if decodes else None,
         chunks=tuple(chunks),
+        steps=decodes,
+        size=shape.block_size,
     )
+
+
+def _blocks(step: Step, size: int, device: torch.device) -> torch.Tensor:
+    used = -(-(step.start + step.tokens) // size)
+    return torch.tensor(step.block_table[:used], dtype=torch.int64, device=device)
 
 
 def _decodes(steps: Sequence[Step], shape: KVShape, device: torch.device) -> Decodes:
