@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from engine.token import Token
 from ranker.types import FinishReason
 
 
@@ -39,7 +40,11 @@ class Tokens:
     """New tokens. ``text`` may be empty while a multi-byte character is incomplete."""
 
     text: str = field(repr=False)
-    token_ids: tuple[int, ...] = field(repr=False)
+    tokens: tuple[Token, ...] = field(repr=False)
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return tuple(token.id for token in self.tokens)
 
 
 class Latencies(NamedTuple):

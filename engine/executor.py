@@ -15,6 +15,7 @@ from engine.sampler import sample
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
 from engine.taint import Tainted
+from engine.token import Token
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +39,9 @@ class Executor(Protocol):
         """Forget a request; unknown ids are ignored."""
         ...
 
-    def sequence(self, request_id: str) -> Sequence:
-        """The request's tokens so far."""
-        ...
-
-    def run(self, plan: Plan) -> Mapping[str, int]:
-        """Move the blocks that a plan moves and run it; the token of each request that sampled one.
+    def run(self, plan: Plan) -> Mapping[str, tuple[Token, ...]]:
+        """Move the blocks that a plan moves and run it; the tokens of each request that sampled:
+        one, and as many more as drafts were accepted.
 
         A request that should have sampled and is absent failed alone, and must end. Raises when
         the step failed: then no request of it got a token, and ``MovesFailed`` when nothing that
@@ -52,7 +50,7 @@ class Executor(Protocol):
         ...
 
 
-def attempt(executor: Executor, plan: Plan) -> tuple[Mapping[str, int], bool]:
+def attempt(executor: Executor, plan: Plan) -> tuple[Mapping[str, tuple[Token, ...]], bool]:
     """Run a plan; its tokens, and whether the step failed. Raises ``MovesFailed`` alone."""
     try:
         return executor.run(plan), False
@@ -98,7 +96,7 @@ class TorchExecutor:
         return self._sequences[request_id]
 
     @torch.inference_mode()
-    def run(self, plan: Plan) -> Mapping[str, int]:
+    def run(self, plan: Plan) -> Mapping[str, tuple[Token, ...]]:
         try:
             self._runner.move(plan)
         except Exception as error:
@@ -111,15 +109,15 @@ class TorchExecutor:
         if not requests:
             return {}
         sequences = [self._sequences[request] for request in requests]
-        tokens: dict[str, int] = {}
+        tokens: dict[str, tuple[Token, ...]] = {}
         for sequence, token in zip(sequences, sample(logits, sequences), strict=True):
             if token is None:
                 log.error("request %s ends: the model's logits are not finite", sequence.id)
             elif sequence.id in lost:
                 log.error("request %s ends: what it shared with another was lost", sequence.id)
             else:
-                sequence.append(token)
-                tokens[sequence.id] = token
+                sequence.append(token.id)
+                tokens[sequence.id] = (token,)
         if len(tokens) < len(requests):
             ends = [step for step in plan.steps if step.samples and step.request_id not in tokens]
             blocks = self._runner.wipe(block for step in ends for block in step.block_table)

@@ -8,7 +8,10 @@ from engine.core.request import Request
 from engine.detokenise import Decode, Detokeniser
 from engine.events import Ended, Latencies, Tokens
 from engine.hashing import HashChain
+from engine.sampling import SamplingParams
+from engine.stop import StopRule
 from engine.stream import Delivery, Stream
+from engine.token import Token
 from ranker.types import FinishReason, Outcome
 
 OnOutcome = Callable[[Outcome], None]
@@ -24,28 +27,39 @@ class Live:
         self,
         request: Request,
         stream: Stream,
+        sampling: SamplingParams,
+        stop: StopRule,
         decode: Decode,
         arrived: float,
         chain: HashChain | None = None,
     ) -> None:
         self.request = request
         self.stream = stream
+        self._sampling = sampling
+        self._stop = stop
         self._arrived = arrived
         self._chain = chain
         self._text = Detokeniser(decode)
         self._first_token: float | None = None
 
-    def known(self, token: int, now: float) -> None:
-        """The executor gave it ``token``."""
+    def take(self, tokens: tuple[Token, ...], now: float) -> tuple[Tokens, FinishReason | None]:
+        """The event of new tokens, and why the request ends with the last of them, if it does.
+
+        Tokens behind one that ends it are left out. The last event carries all text held back.
+        """
         if self._first_token is None:
             self._first_token = now
-        if self._chain is not None:
-            self._chain.append(token)
-
-    def tokens(self, token: int, *, last: bool) -> Tokens:
-        """The event of a new token; the last one carries all text that was held back."""
-        text = self._text.add(token)
-        return Tokens(text + self._text.finish() if last else text, (token,))
+        text, before = "", self.request.output_tokens
+        for count, token in enumerate(tokens, start=1):
+            if self._chain is not None:
+                self._chain.append(token.id)
+            text += self._text.add(token.id)
+            reason = self._stop.check(
+                token.id, before + count, self.request.prompt_tokens, self._sampling
+            )
+            if reason is not None:
+                return Tokens(text + self._text.finish(), tokens[:count]), reason
+        return Tokens(text, tokens), None
 
     def rest(self) -> list[Delivery]:
         """Text that is still held back, for a request that ends between tokens."""

@@ -127,7 +127,7 @@ class EngineLoop:
                 self._executor.remove(request_id)
                 raise
             started = self._wall() - (now - arrival)
-            self._roster.enter(request, stream, started, chain)
+            self._roster.enter(request, stream, sampling, started, chain)
             self._counters.queued(forecast is not None, self._scheduler.num_waiting)
             self._changed.notify_all()
         return stream
@@ -213,11 +213,13 @@ class EngineLoop:
         tokens, failed = attempt(self._executor, plan)
         now = self._clock()
         with self._changed:
-            finished, events = self._roster.take(plan, tokens, failed, now)
-            for request in self._scheduler.commit(plan, finished, now):
+            finished, kept, events = self._roster.take(plan, tokens, failed, now)
+            accepted = {name: len(each) - 1 for name, each in kept.items()}
+            for request in self._scheduler.commit(plan, finished, now, accepted):
                 events += self._end(request, request.finish_reason or FinishReason.ERROR, now)
             self._roster.forget()
-            self._counters.stepped(plan, len(tokens), self._scheduler.num_running, now - ran_at)
+            sampled = sum(map(len, kept.values()))
+            self._counters.stepped(plan, sampled, self._scheduler.num_running, now - ran_at)
             ended = self._clock()
             self._counters.cycled(plan, begun, ended)
             self._counters.schedule_seconds += ended - now

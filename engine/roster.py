@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from engine.core.plan import Plan
 from engine.core.request import Request
@@ -12,11 +13,24 @@ from engine.events import Latencies
 from engine.executor import Executor
 from engine.hashing import HashChain
 from engine.live import Live, OnOutcome
+from engine.sampling import SamplingParams
 from engine.stop import StopRule
 from engine.stream import Delivery, Stream
+from engine.token import Token
 from ranker.types import FinishReason
 
 log = logging.getLogger(__name__)
+
+
+class Taken(NamedTuple):
+    """What a step came to: who ends with it, the tokens of each request that count, and events.
+
+    ``tokens`` leaves out those behind one that ended its request.
+    """
+
+    finished: dict[str, FinishReason]
+    tokens: dict[str, tuple[Token, ...]]
+    events: list[Delivery]
 
 
 class Roster:
@@ -53,19 +67,26 @@ class Roster:
         return request_id in self._live or request_id in self._gone
 
     def enter(
-        self, request: Request, stream: Stream, arrived: float, chain: HashChain | None
+        self,
+        request: Request,
+        stream: Stream,
+        sampling: SamplingParams,
+        arrived: float,
+        chain: HashChain | None,
     ) -> None:
         """``arrived`` in Unix seconds."""
-        self._live[request.id] = Live(request, stream, self._decode, arrived, chain)
+        self._live[request.id] = Live(
+            request, stream, sampling, self._stop, self._decode, arrived, chain
+        )
 
     def latencies(self, request_id: str, now: float) -> Latencies | None:
         """Of a request that has not ended, if it did now; ``None`` before its first token."""
         return self._live[request_id].latencies(now)
 
     def take(
-        self, plan: Plan, tokens: Mapping[str, int], failed: bool, now: float
-    ) -> tuple[dict[str, FinishReason], list[Delivery]]:
-        """Who ends with this step, and the events of its tokens.
+        self, plan: Plan, sampled: Mapping[str, tuple[Token, ...]], failed: bool, now: float
+    ) -> Taken:
+        """Judge and decode the tokens that the executor ``sampled``.
 
         All of a ``failed`` step end with an error, as does a request that sampled and has no token,
         or whose token cannot be judged or decoded.
@@ -74,25 +95,24 @@ class Roster:
             step.request_id: FinishReason.ERROR
             for step in plan.steps
             if step.request_id in self._live
-            and (failed or (step.samples and step.request_id not in tokens))
+            and (failed or (step.samples and step.request_id not in sampled))
         }
-        events: list[Delivery] = []
-        for request_id, token in tokens.items():
+        taken = Taken(finished, {}, [])
+        for request_id, tokens in sampled.items():
             live = self._live.get(request_id)
             if live is None:  # aborted while the model ran
                 continue
-            live.known(token, now)
             try:
-                reason = self._stop.check(self._executor.sequence(request_id))
-                event = live.tokens(token, last=reason is not None)
+                event, reason = live.take(tokens, now)
             except Exception as error:  # a tokenizer may fail on what a model says
                 log.error("request %s ends with an error (%s)", request_id, type(error).__name__)
                 finished[request_id] = FinishReason.ERROR
                 continue
             if reason is not None:
                 finished[request_id] = reason
-            events.append((live.stream, event))
-        return finished, events
+            taken.tokens[request_id] = event.tokens
+            taken.events.append((live.stream, event))
+        return taken
 
     def end(self, request: Request, reason: FinishReason, now: float) -> list[Delivery]:
         """Report the outcome of a request that ended at ``now``; its last events."""

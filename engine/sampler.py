@@ -12,13 +12,14 @@ from collections.abc import Sequence as Seq
 import torch
 
 from engine.sequence import Sequence
+from engine.token import Token
 
 _SPAN = 256
 #: Candidates that top-p looks at before it sorts the whole vocabulary.
 _CANDIDATES = 512
 
 
-def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[int | None]:
+def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[Token | None]:
     """One token per row of ``logits [B, vocabulary]``; row b belongs to ``sequences[b]``.
 
     ``None`` for a row that holds a NaN or has no finite maximum: the model failed there, and only
@@ -37,7 +38,7 @@ def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[int | None]:
         chosen = _draw(logits.index_select(0, index), tokens[index], [sequences[b] for b in drawn])
         tokens = tokens.index_copy(0, index, chosen)
     picked, fine = torch.stack((tokens, finite.long())).tolist()
-    return [token if ok else None for token, ok in zip(picked, fine, strict=True)]
+    return [Token(token) if ok else None for token, ok in zip(picked, fine, strict=True)]
 
 
 def argmax(logits: torch.Tensor) -> torch.Tensor:

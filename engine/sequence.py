@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import random
+import secrets
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from engine.sampling import SamplingParams
 
@@ -13,29 +14,34 @@ from engine.sampling import SamplingParams
 class Sequence:
     """Tokens of one generation, prompt first.
 
-    ``uniform()`` gives one number in [0, 1) per sampled token, from a generator of its own: what
-    is served beside it, and being preempted, changes nothing about what a request draws.
+    Its random numbers depend on its seed and on how many tokens it has, on nothing else: what is
+    served beside it, being preempted, and guesses that are verified change nothing about them.
     """
 
     id: str
     prompt_tokens: int
     tokens: list[int]
     sampling: SamplingParams
-    _random: random.Random = field(repr=False)
+    _seed: bytes = field(repr=False)
     _used: set[int] = field(repr=False)
 
     @classmethod
     def start(cls, id: str, prompt_ids: Seq[int], sampling: SamplingParams) -> Sequence:
         """A generation that has sampled nothing yet."""
         tokens = list(prompt_ids)
-        return cls(id, len(tokens), tokens, sampling, random.Random(sampling.seed), set(tokens))
+        seed = secrets.token_bytes(8) if sampling.seed is None else sampling.seed.to_bytes(8)
+        return cls(id, len(tokens), tokens, sampling, seed, set(tokens))
 
     def append(self, token: int) -> None:
         self.tokens.append(token)
         self._used.add(token)
 
     def uniform(self) -> float:
-        return self._random.random()
+        """The number in [0, 1) that decides the next output token: always the same until one is
+        appended."""
+        position = self.output_tokens.to_bytes(8)
+        digest = blake2b(position, digest_size=8, key=self._seed).digest()
+        return (int.from_bytes(digest) >> 11) * 2.0**-53
 
     @property
     def used(self) -> set[int]:

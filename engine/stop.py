@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from engine.sequence import Sequence
+from engine.sampling import SamplingParams
 from ranker.types import FinishReason
 
 
@@ -21,11 +21,12 @@ class StopRule:
         room = self.window - prompt_tokens
         return room if max_tokens is None else min(max_tokens, room)
 
-    def check(self, sequence: Sequence) -> FinishReason | None:
-        """Whether the newest token ends the generation, and why."""
-        sampling = sequence.sampling
-        if not sampling.ignore_eos and sequence.tokens[-1] in self.eos:
+    def check(
+        self, token: int, output_tokens: int, prompt_tokens: int, sampling: SamplingParams
+    ) -> FinishReason | None:
+        """Whether ``token``, the newest of ``output_tokens``, ends the generation, and why."""
+        if not sampling.ignore_eos and token in self.eos:
             return FinishReason.STOP
-        if sequence.output_tokens >= self.limit(sequence.prompt_tokens, sampling.max_tokens):
+        if output_tokens >= self.limit(prompt_tokens, sampling.max_tokens):
             return FinishReason.LENGTH
         return None

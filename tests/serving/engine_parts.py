@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from engine.events import Dead, Ended, InUse, LaneInfo, Overloaded, Tokens
 from engine.readings import Reading
 from engine.sampling import SamplingParams
+from engine.token import Token
 from ranker.types import FinishReason, Forecast, Outcome
 from serving.drain import Gate
 from serving.generate_service import GenerateService
@@ -103,7 +104,7 @@ class WordBackend:
                 reason = FinishReason.ABORT
                 break
             made += 1
-            yield Tokens(f"w{i} ", (i,))
+            yield Tokens(f"w{i} ", (Token(i),))
         self.running.pop(request_id, None)
         self.on_outcome(Outcome(request_id, self.model, made, reason, 1.0, 2.0, prompt, forecast))
         lane = self.placed[request_id][0] or self.lanes[0].name

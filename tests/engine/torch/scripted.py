@@ -6,6 +6,7 @@ import threading
 from engine.core.scheduler import SchedulerConfig
 from engine.events import Ended, Tokens
 from engine.sequence import Sequence
+from engine.token import Token
 
 EOS = 0
 CONFIG = SchedulerConfig(4, 64, 4, 64, max_waiting=4)
@@ -31,9 +32,6 @@ class Script:
     def remove(self, request_id):
         self.sequences.pop(request_id, None)
 
-    def sequence(self, request_id):
-        return self.sequences[request_id]
-
     def run(self, plan):
         self.entered.release()
         assert self.gate.wait(20)
@@ -45,8 +43,9 @@ class Script:
             if step.samples and step.request_id not in self.silent:
                 sequence = self.sequences[step.request_id]
                 done = sequence.output_tokens + 1 >= self.length
-                tokens[step.request_id] = EOS if done else 5 + sequence.output_tokens
-                sequence.append(tokens[step.request_id])
+                token = Token(EOS if done else 5 + sequence.output_tokens)
+                tokens[step.request_id] = (token,)
+                sequence.append(token.id)
         return tokens
 
 

@@ -10,6 +10,7 @@ from engine.models import Model
 from engine.runner import Runner
 from engine.sampling import SamplingParams
 from engine.stop import StopRule
+from engine.token import Token
 from ranker.types import FinishReason
 
 
@@ -44,9 +45,7 @@ class Server:
         plan = self.scheduler.schedule(now)
         self.plans.append(plan)
         sampled = self.executor.run(plan)
-        for name, token in sampled.items():
-            self._chains[name].append(token)
-        reasons = {name: self._stop.check(self.executor.sequence(name)) for name in sampled}
+        reasons = {name: self._take(name, tokens) for name, tokens in sampled.items()}
         lost = {s.request_id for s in plan.steps if s.samples and s.request_id not in sampled}
         reasons |= dict.fromkeys(lost, FinishReason.ERROR)
         self.failed |= lost
@@ -59,6 +58,14 @@ class Server:
                 self.tokens[request.id] = sequence.tokens[sequence.prompt_tokens :]
             self.executor.remove(request.id)
         return plan
+
+    def _take(self, name: str, tokens: tuple[Token, ...]) -> FinishReason | None:
+        sequence, request = self.executor.sequence(name), self.scheduler.get(name)
+        assert request is not None
+        (token,) = tokens
+        self._chains[name].append(token.id)
+        output = request.output_tokens + 1
+        return self._stop.check(token.id, output, request.prompt_tokens, sequence.sampling)
 
     def run(self) -> "Server":
         """Until nobody is left."""

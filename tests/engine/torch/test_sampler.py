@@ -18,8 +18,12 @@ def logits_row(vocabulary=600, seed=0, spread=2.0):
     return torch.from_numpy(np.random.default_rng(seed).normal(0, spread, vocabulary)).float()
 
 
+def ids(logits, sequences):
+    return [None if token is None else token.id for token in sample(logits, sequences)]
+
+
 def draws(row, count, **params):
-    return np.array(sample(row.expand(count, -1), sequences(count, **params)))
+    return np.array(ids(row.expand(count, -1), sequences(count, **params)))
 
 
 def probabilities(row, temperature=1.0, top_k=0, top_p=1.0):
@@ -77,7 +81,7 @@ def test_temperature_zero_is_greedy_and_mixes_with_drawing():
     rows = torch.stack([logits_row(seed=i) for i in range(6)])
     mixed = sequences(6, temperature=0.0)
     mixed[3] = Sequence.start("3", [1], SamplingParams(seed=3))
-    got = sample(rows, mixed)
+    got = ids(rows, mixed)
     best = rows.argmax(1).tolist()
     assert got[:3] + got[4:] == best[:3] + best[4:]
 
@@ -108,7 +112,7 @@ def test_the_penalty_is_that_of_transformers():
     row[used] += 4.0
     penalised = RepetitionPenaltyLogitsProcessor(1.8)(torch.tensor([used]), row[None].clone())
     (sequence,) = sequences(1, prompt=used, repetition_penalty=1.8, temperature=0.0)
-    assert sample(row[None], [sequence]) == penalised.argmax(1).tolist()
+    assert ids(row[None], [sequence]) == penalised.argmax(1).tolist()
     sequence.append(int(penalised.argmax()))
     assert sequence.used == {*used, int(penalised.argmax())}
 
@@ -119,8 +123,8 @@ def test_the_seed_decides_alone():
     two = Sequence.start("b", [1], SamplingParams(seed=7))
     noise = sequences(5)
     for _ in range(10):
-        alone = sample(row[None], [one])
-        crowd = sample(torch.stack([logits_row(seed=9)] * 5 + [row]), [*noise, two])
+        alone = ids(row[None], [one])
+        crowd = ids(torch.stack([logits_row(seed=9)] * 5 + [row]), [*noise, two])
         assert alone[0] == crowd[-1]
 
 
@@ -131,15 +135,15 @@ def test_the_seed_decides_alone():
 )
 def test_a_row_that_is_not_finite_fails_alone(vocabulary, bad, params):
     rows = torch.stack([logits_row(vocabulary, seed=i) for i in range(3)])
-    alone = sample(rows, sequences(3, **params))
+    alone = ids(rows, sequences(3, **params))
     rows[1] = bad
-    assert sample(rows, sequences(3, **params)) == [alone[0], None, alone[2]]
+    assert ids(rows, sequences(3, **params)) == [alone[0], None, alone[2]]
 
 
 def test_one_nan_among_finite_logits_is_found():
     rows = torch.stack([logits_row(700), logits_row(700)])
     rows[0, 650] = float("nan")
-    assert sample(rows, sequences(2, temperature=0.0)) == [None, int(rows[1].argmax())]
+    assert ids(rows, sequences(2, temperature=0.0)) == [None, int(rows[1].argmax())]
 
 
 @pytest.mark.parametrize(
