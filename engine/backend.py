@@ -19,7 +19,7 @@ from engine.hashing import BlockHasher
 from engine.live import OnOutcome
 from engine.loop import EngineLoop
 from engine.models import Model
-from engine.readings import Reading
+from engine.readings import Distribution, Reading
 from engine.runner import Runner
 from engine.sampling import SamplingParams
 from engine.stats import HELP, Stats
@@ -140,9 +140,10 @@ class TorchBackend:
         """What each metric of :meth:`stats` means."""
         return HELP
 
-    def stats(self) -> list[Reading]:
-        """Gauges and counters by Prometheus name."""
-        return self._loop.stats().readings()
+    def stats(self) -> list[Reading | Distribution]:
+        """Gauges, counters and histograms by Prometheus name."""
+        stats = self._loop.stats()
+        return [*stats.readings(), stats.step_tokens]
 
     def snapshot(self) -> Stats:
         """The same as a record."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.core.lanes import Lane
@@ -10,11 +11,15 @@ from engine.core.plan import Plan
 from engine.core.scheduler import Scheduler
 from engine.costs import MeasuredStep
 from engine.events import Latencies
-from engine.stats import LaneStats, Stats
+from engine.histogram import Histogram
+from engine.pace import Cause
+from engine.stats import STEP_TOKENS, LaneStats, Stats
 from ranker.types import FinishReason
 
 #: Steps kept for fitting a cost model.
 _KEPT_STEPS = 4096
+#: As vLLM's ``iteration_tokens_total``.
+_STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
 @dataclass(slots=True)
@@ -35,6 +40,7 @@ class Counters:
     met: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     measured: deque[MeasuredStep] = field(default_factory=lambda: deque(maxlen=_KEPT_STEPS))
+    step_tokens: Histogram = field(default_factory=lambda: Histogram(_STEP_TOKENS))
     _mark: float | None = None  #: when the last step was over, if nothing was waited for since
 
     def queued(self, scored: bool, waiting: int) -> None:
@@ -48,6 +54,7 @@ class Counters:
         self.step_seconds += seconds
         self.output_tokens += sampled
         self.prompt_tokens += plan.prefill_tokens
+        self.step_tokens.observe(plan.tokens)
         self.peak_running = max(self.peak_running, running)
 
     def idle(self) -> None:
@@ -73,7 +80,7 @@ class Counters:
         if reason is not FinishReason.ERROR and latencies is not None:
             self.met[lane.name] += lane.config.slo.met(*latencies)
 
-    def snapshot(self, scheduler: Scheduler) -> Stats:
+    def snapshot(self, scheduler: Scheduler, stalls: Mapping[Cause, float]) -> Stats:
         return Stats(
             running=scheduler.num_running,
             waiting=scheduler.num_waiting,
@@ -89,6 +96,8 @@ class Counters:
             prompt_tokens=self.prompt_tokens,
             output_tokens=self.output_tokens,
             scheduler=scheduler.stats,
+            stalls=dict(stalls),
+            step_tokens=self.step_tokens.reading(STEP_TOKENS),
             lanes=tuple(
                 LaneStats(
                     name=lane.name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from engine.pace import Pace
 from engine.token import Token
 from ranker.types import FinishReason
 
@@ -61,7 +62,8 @@ class Ended:
 
     ``output_tokens`` counts the end-of-sequence token where one ended the answer, ``cached_tokens``
     those of the prompt that another request had computed, ``preemptions`` the slots it lost.
-    ``latencies`` end where the engine hands tokens over; ``None`` when there was no token.
+    ``latencies`` end where the engine hands tokens over; they and ``pace`` are ``None`` when there
+    was no token.
     """
 
     reason: FinishReason
@@ -73,6 +75,7 @@ class Ended:
     cached_tokens: int = 0
     lane: str = ""
     latencies: Latencies | None = None
+    pace: Pace | None = None
 
 
 Event = Tokens | Ended

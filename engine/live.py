@@ -8,6 +8,7 @@ from engine.core.request import Request
 from engine.detokenise import Decode, Detokeniser
 from engine.events import Ended, Latencies, Tokens
 from engine.hashing import HashChain
+from engine.pace import Pace
 from engine.sampling import SamplingParams
 from engine.stop import StopRule
 from engine.stream import Delivery, Stream
@@ -75,7 +76,7 @@ class Live:
         tpot = (now - first) / later if later > 0 else None
         return Latencies(first - request.arrival, tpot, now - request.arrival)
 
-    def ended(self, reason: FinishReason, now: float) -> Ended:
+    def ended(self, reason: FinishReason, now: float, pace: Pace | None) -> Ended:
         request = self.request
         scheduled = now if request.first_scheduled is None else request.first_scheduled
         return Ended(
@@ -88,6 +89,7 @@ class Live:
             cached_tokens=request.cached_tokens,
             lane=request.lane,
             latencies=self.latencies(now),
+            pace=pace,
         )
 
     def outcome(self, served_model: str, reason: FinishReason, now: float) -> Outcome:

@@ -165,7 +165,7 @@ class EngineLoop:
 
     def stats(self) -> Stats:
         with self._changed:
-            return self._counters.snapshot(self._scheduler)
+            return self._counters.snapshot(self._scheduler, self._roster.pacing.totals)
 
     def measured_steps(self) -> list[MeasuredStep]:
         """The newest steps with their times, those of the loop itself included: what a simulated
@@ -215,6 +215,8 @@ class EngineLoop:
         with self._changed:
             finished, kept, events = self._roster.take(plan, tokens, failed, now)
             accepted = {name: len(each) - 1 for name, each in kept.items()}
+            if not failed:  # how long that took says nothing
+                self._roster.pacing.stepped(plan, kept, begun, now)
             for request in self._scheduler.commit(plan, finished, now, accepted):
                 events += self._end(request, request.finish_reason or FinishReason.ERROR, now)
             self._roster.forget()

@@ -1,4 +1,4 @@
-"""A number that somebody may want to see, under the name that Prometheus knows it by."""
+"""Numbers that somebody may want to see, under the names that Prometheus knows them by."""
 
 from __future__ import annotations
 
@@ -11,3 +11,13 @@ class Reading(NamedTuple):
     name: str
     value: float
     labels: tuple[tuple[str, str], ...] = ()
+
+
+class Distribution(NamedTuple):
+    """A histogram. ``counts[i]``: values at most ``bounds[i]`` and above the bound before it; one
+    more for those above all. ``total``: their sum."""
+
+    name: str
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    total: float

@@ -13,6 +13,7 @@ from engine.events import Latencies
 from engine.executor import Executor
 from engine.hashing import HashChain
 from engine.live import Live, OnOutcome
+from engine.pacing import Pacing
 from engine.sampling import SamplingParams
 from engine.stop import StopRule
 from engine.stream import Delivery, Stream
@@ -51,6 +52,8 @@ class Roster:
         self._on_outcome = on_outcome or (lambda outcome: None)
         self._live: dict[str, Live] = {}
         self._gone: list[str] = []
+        #: How evenly their tokens come.
+        self.pacing = Pacing()
 
     @property
     def ids(self) -> list[str]:
@@ -127,7 +130,8 @@ class Roster:
         except Exception as error:
             log.error("the end of a text was not decoded (%s)", type(error).__name__)
             rest = []
-        return [*rest, (live.stream, live.ended(reason, now))]
+        pace = self.pacing.left(request.id)
+        return [*rest, (live.stream, live.ended(reason, now, pace))]
 
     def end_all(self, reason: FinishReason, now: float) -> list[Delivery]:
         """As :meth:`end`, of everyone."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.core.stats import SchedulerStats
-from engine.readings import Reading
+from engine.pace import Cause
+from engine.readings import Distribution, Reading
 
 _P = "shortfirst_engine_"
 #: Name, where the number is, and what it means. A dot leads into :class:`SchedulerStats`.
@@ -58,6 +60,8 @@ _PLAIN = (
 )  # fmt: skip
 _CAUSES = ("memory", "order", "lane")
 _PREEMPTIONS = f"{_P}preemptions_total"
+_STALLS = f"{_P}stall_seconds_total"
+STEP_TOKENS = f"{_P}iteration_tokens_total"
 _LANES = (
     ("lane_num_requests_waiting", "waiting", "Requests of a lane that wait."),
     ("lane_num_requests_running", "running", "Requests of a lane that run."),
@@ -66,10 +70,12 @@ _LANES = (
     ("lane_requests_refused_total", "refused", "Requests that found a lane or the queue full."),
 )
 
-#: What each metric of :meth:`Stats.readings` means.
+#: What each metric of a :class:`Stats` means.
 HELP: dict[str, str] = {
     **{f"{_P}{name}": help for name, _, help in (*_PLAIN, *_LANES)},
     _PREEMPTIONS: "Slots that requests lost: others had to grow, went first, or it was lent.",
+    _STALLS: "Seconds that tokens came later than plain decoding would have brought them.",
+    STEP_TOKENS: "Tokens of a step, prefilled and decoded.",
 }
 
 
@@ -103,6 +109,8 @@ class Stats:
     prompt_tokens: int
     output_tokens: int
     scheduler: SchedulerStats
+    stalls: Mapping[Cause, float]
+    step_tokens: Distribution
     lanes: tuple[LaneStats, ...]
 
     def readings(self) -> list[Reading]:
@@ -111,6 +119,8 @@ class Stats:
         for cause in _CAUSES:
             count = float(getattr(self.scheduler, f"preempted_for_{cause}"))
             found.append(Reading(_PREEMPTIONS, count, (("cause", cause),)))
+        for stall in Cause:
+            found.append(Reading(_STALLS, self.stalls[stall], (("cause", stall.value),)))
         for lane in self.lanes:
             labels = (("lane", lane.name),)
             found += [Reading(f"{_P}{n}", float(getattr(lane, a)), labels) for n, a, _ in _LANES]

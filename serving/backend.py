@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from engine.events import Event, LaneInfo
-from engine.readings import Reading
+from engine.readings import Distribution, Reading
 from engine.sampling import SamplingParams
 from ranker.types import Forecast
 
@@ -69,8 +69,8 @@ class Backend(Protocol):
         """What each metric of ``stats`` means."""
         ...
 
-    def stats(self) -> Iterable[Reading]:
-        """Gauges and counters; names that end in ``_total`` are counters."""
+    def stats(self) -> Iterable[Reading | Distribution]:
+        """Gauges, counters, whose names end in ``_total``, and histograms."""
         ...
 
     def close(self) -> None:

@@ -19,11 +19,12 @@ from serving.generation import Generator, GeneratorConfig
 from serving.grpc_server import GrpcServer
 from serving.http_server import HttpServer, bracketed
 from serving.limits import Limits
-from serving.metrics import EngineMetrics, Snapshot
+from serving.metrics import EngineMetrics
 from serving.openai_http import OpenAI
 from serving.rank_client import RankClient, RankClientConfig
 from serving.rank_server import check_ports, check_seconds
 from serving.ready import announce
+from serving.snapshot import Snapshot
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
 
 log = logging.getLogger(__name__)

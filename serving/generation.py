@@ -132,6 +132,7 @@ class Generator:
         check_job(job, self._limits, self._backend.lanes)
         if job.request_id in self._running:
             raise _in_use()
+        asked = job.sampling.max_tokens
         job = job if job.request_id else replace(job, request_id=uuid.uuid4().hex)
         self._running.add(job.request_id)
         try:
@@ -161,7 +162,9 @@ class Generator:
             self._metrics.aborted(forecast is not None)
             self._abort(job.request_id)
 
-        return Generation(job, len(ids), events, leave, self._counter(job.request_id, arrival))
+        self._metrics.accepted(asked)
+        count = self._counter(job.request_id, arrival, len(ids))
+        return Generation(job, len(ids), events, leave, count)
 
     async def _tokens(self, job: Job) -> list[int]:
         loop = asyncio.get_running_loop()
@@ -203,7 +206,9 @@ class Generator:
         self._running.discard(request_id)
         self._backend.abort(request_id)
 
-    def _counter(self, request_id: str, arrival: float) -> Callable[[Event], None]:
+    def _counter(
+        self, request_id: str, arrival: float, prompt_tokens: int
+    ) -> Callable[[Event], None]:
         last: float | None = None
 
         def count(event: Event) -> None:
@@ -211,19 +216,12 @@ class Generator:
             now = self._clock()
             if isinstance(event, Ended):
                 self._running.discard(request_id)
-                self._metrics.finished(
-                    scored=event.scored,
-                    reason=event.reason.value,
-                    seconds=now - arrival,
-                    queue_seconds=event.queue_seconds,
-                    prompt_tokens=event.prompt_tokens,
-                    output_tokens=event.output_tokens,
-                )
-            elif event.token_ids:
+                self._metrics.finished(event, now - arrival)
+            elif event.tokens:
                 if last is None:
-                    self._metrics.first_token(now - arrival)
+                    self._metrics.first_token(now - arrival, prompt_tokens, len(event.tokens))
                 else:
-                    self._metrics.next_tokens(now - last, len(event.token_ids))
+                    self._metrics.next_tokens(now - last, len(event.tokens))
                 last = now
 
         return count

@@ -5,14 +5,9 @@ Each class registers with the registry it is given, so that tests and processes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
-
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.registry import Collector
 
-from engine.readings import Reading
+from engine.events import Ended
 
 _SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
@@ -20,6 +15,34 @@ _SECONDS = (
 )  # fmt: skip
 _FAST = (0.0001, 0.00025, 0.0005, *_SECONDS[:11])
 _TOKENS = tuple(2.0**i for i in range(15))
+_COUNTS = (0, 1, 2, 3, 5, 10, 20, 50)
+_RATIOS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
+
+#: Histograms of an engine's front. Of the engine's own clock where they say "engine"; the others
+#: are measured where tokens leave.
+_ENGINE = {
+    "time_to_first_token_seconds": ("TTFT, from arrival.", _SECONDS),
+    "inter_token_latency_seconds": (
+        "ITL: times between deliveries of tokens; several of one step come together.", _SECONDS,
+    ),
+    "e2e_request_latency_seconds": ("E2EL, from arrival to the end.", _SECONDS),
+    "request_time_per_output_token_seconds": (
+        "TPOT, one a request: engine time after its first token by the tokens after it.", _SECONDS,
+    ),
+    "request_queue_time_seconds": ("From arrival to being scheduled, engine.", _SECONDS),
+    "request_prefill_time_seconds": ("From being scheduled to the first token, engine.", _SECONDS),
+    "request_decode_time_seconds": ("From the first token to the last, engine.", _SECONDS),
+    "request_inference_time_seconds": ("Prefill and decode time together, engine.", _SECONDS),
+    "request_itl_p99_seconds": ("99th percentile of a request's own ITL, engine.", _SECONDS),
+    "request_itl_max_seconds": ("Longest wait between two tokens of a request, engine.", _SECONDS),
+    "request_itl_std_seconds": ("Standard deviation of a request's ITL, engine.", _FAST),
+    "request_itl_variation": ("The same by their mean: 0 is a metronome.", _RATIOS),
+    "request_num_preemptions": ("Times that a request lost its slot.", _COUNTS),
+    "request_prompt_tokens": ("Prompt lengths.", _TOKENS),
+    "request_output_tokens": ("Answer lengths.", _TOKENS),
+    "request_params_max_tokens": ("max_tokens, of requests that set it.", _TOKENS),
+    "request_params_n": ("Answers asked for in one request.", (1, 2, 3, 5, 10, 20)),
+}  # fmt: skip
 
 
 class RankMetrics:
@@ -59,30 +82,10 @@ class EngineMetrics:
     """What the engine's front counts, per request and per token."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._ttft = Histogram(
-            "shortfirst_engine_time_to_first_token_seconds", "TTFT, from arrival.",
-            buckets=_SECONDS, registry=registry,
-        )  # fmt: skip
-        self._itl = Histogram(
-            "shortfirst_engine_inter_token_latency_seconds", "ITL: gaps between tokens.",
-            buckets=_SECONDS, registry=registry,
-        )  # fmt: skip
-        self._e2e = Histogram(
-            "shortfirst_engine_e2e_request_latency_seconds", "E2EL, from arrival to the end.",
-            buckets=_SECONDS, registry=registry,
-        )  # fmt: skip
-        self._queue = Histogram(
-            "shortfirst_engine_request_queue_time_seconds", "From arrival to being scheduled.",
-            buckets=_SECONDS, registry=registry,
-        )  # fmt: skip
-        self._prompt_tokens = Histogram(
-            "shortfirst_engine_request_prompt_tokens", "Prompt lengths.",
-            buckets=_TOKENS, registry=registry,
-        )  # fmt: skip
-        self._output_tokens = Histogram(
-            "shortfirst_engine_request_output_tokens", "Answer lengths.",
-            buckets=_TOKENS, registry=registry,
-        )  # fmt: skip
+        self._histograms = {
+            name: Histogram(f"shortfirst_engine_{name}", help, buckets=buckets, registry=registry)
+            for name, (help, buckets) in _ENGINE.items()
+        }
         self._requests = Counter(
             "shortfirst_engine_requests", "Requests that ended.", ["scored", "finish_reason"],
             registry=registry,
@@ -95,30 +98,52 @@ class EngineMetrics:
             "shortfirst_engine_forecasts", "What came of asking the rank service.", ["result"],
             registry=registry,
         )  # fmt: skip
+        self._prompt_tokens = Counter(
+            "shortfirst_engine_prompt_tokens",
+            "Prompt tokens of requests that got their first token; those found cached count too.",
+            registry=registry,
+        )  # fmt: skip
+        self._generation_tokens = Counter(
+            "shortfirst_engine_generation_tokens", "Tokens that were delivered.", registry=registry
+        )
 
-    def first_token(self, seconds: float) -> None:
-        self._ttft.observe(seconds)
+    def accepted(self, max_tokens: int | None, answers: int = 1) -> None:
+        """A request came in; ``max_tokens`` as its caller set it."""
+        if max_tokens is not None:
+            self._observe("request_params_max_tokens", max_tokens)
+        self._observe("request_params_n", answers)
+
+    def first_token(self, seconds: float, prompt_tokens: int, tokens: int) -> None:
+        self._observe("time_to_first_token_seconds", seconds)
+        self._prompt_tokens.inc(prompt_tokens)
+        self._generation_tokens.inc(tokens)
 
     def next_tokens(self, seconds: float, tokens: int) -> None:
         """``tokens`` came together, ``seconds`` after the ones before them."""
-        for _ in range(tokens):
-            self._itl.observe(seconds / tokens)
+        self._observe("inter_token_latency_seconds", seconds)
+        self._generation_tokens.inc(tokens)
 
-    def finished(
-        self,
-        *,
-        scored: bool,
-        reason: str,
-        seconds: float,
-        queue_seconds: float,
-        prompt_tokens: int,
-        output_tokens: int,
-    ) -> None:
-        self._requests.labels(str(scored).lower(), reason).inc()
-        self._e2e.observe(seconds)
-        self._queue.observe(queue_seconds)
-        self._prompt_tokens.observe(prompt_tokens)
-        self._output_tokens.observe(output_tokens)
+    def finished(self, ended: Ended, seconds: float) -> None:
+        """``seconds`` after its arrival."""
+        self._requests.labels(str(ended.scored).lower(), ended.reason.value).inc()
+        self._observe("e2e_request_latency_seconds", seconds)
+        self._observe("request_queue_time_seconds", ended.queue_seconds)
+        self._observe("request_prompt_tokens", ended.prompt_tokens)
+        self._observe("request_output_tokens", ended.output_tokens)
+        self._observe("request_num_preemptions", ended.preemptions)
+        times, pace = ended.latencies, ended.pace
+        if times is not None:
+            queue = ended.queue_seconds
+            self._observe("request_prefill_time_seconds", max(0.0, times.ttft - queue))
+            self._observe("request_decode_time_seconds", times.e2el - times.ttft)
+            self._observe("request_inference_time_seconds", max(0.0, times.e2el - queue))
+            if times.tpot is not None:
+                self._observe("request_time_per_output_token_seconds", times.tpot)
+        if pace is not None and pace.gaps:
+            self._observe("request_itl_p99_seconds", pace.p99)
+            self._observe("request_itl_max_seconds", pace.longest)
+            self._observe("request_itl_std_seconds", pace.std)
+            self._observe("request_itl_variation", pace.variation)
 
     def aborted(self, scored: bool) -> None:
         """A caller left before the end."""
@@ -131,28 +156,5 @@ class EngineMetrics:
         """What came of one forecast request; see ``RankClient``."""
         self._forecasts.labels(result).inc()
 
-
-class Snapshot(Collector):
-    """Gauges and counters that are read when somebody scrapes.
-
-    Names that end in ``_total`` are counters. ``help`` names every metric that may come.
-    """
-
-    def __init__(self, read: Callable[[], Iterable[Reading]], help: Mapping[str, str]) -> None:
-        self._read = read
-        self._help = dict(help)
-
-    def describe(self) -> Iterable[Any]:
-        return [self._family(name, ()) for name in self._help]
-
-    def collect(self) -> Iterable[Any]:
-        families: dict[str, Any] = {}
-        for name, value, labels in self._read():
-            if name not in families:
-                families[name] = self._family(name, [label for label, _ in labels])
-            families[name].add_metric([text for _, text in labels], value)
-        return families.values()
-
-    def _family(self, name: str, labels: Sequence[str]) -> Any:
-        kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-        return kind(name, self._help[name], labels=labels)
+    def _observe(self, name: str, value: float) -> None:
+        self._histograms[name].observe(value)

@@ -22,8 +22,9 @@ from serving.generation import Forecaster, Generator, GeneratorConfig
 from serving.grpc_server import GrpcServer
 from serving.http_server import HttpServer
 from serving.limits import Limits
-from serving.metrics import EngineMetrics, Snapshot
+from serving.metrics import EngineMetrics
 from serving.openai_http import OpenAI
+from serving.snapshot import Snapshot
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
 
 

@@ -214,8 +214,10 @@ async def test_stats_have_help_for_every_metric(engine):
 
     await collect(await engine.submit("a", [1], SamplingParams(), FORECAST))
     await collect(await engine.submit("b", [1], SamplingParams()))
-    metrics = {reading.name: reading.value for reading in engine.stats().readings()}
-    assert metrics.keys() == HELP.keys()
+    stats = engine.stats()
+    metrics = {reading.name: reading.value for reading in stats.readings()}
+    assert {*metrics, stats.step_tokens.name} == HELP.keys()
+    assert sum(stats.step_tokens.counts) == metrics["shortfirst_engine_steps_total"]
     assert metrics["shortfirst_engine_requests_scored_total"] == 1
     assert metrics["shortfirst_engine_requests_unscored_total"] == 1
     assert metrics["shortfirst_engine_tokens_sampled_total"] == 12
