@@ -37,7 +37,7 @@ def pack(plan: Plan, tokens: Mapping[str, Sequence[int]]) -> Packed:
     singles = [step for step in plan.steps if step.decodes and step.tokens == 1]
     rest = [step for step in plan.steps if not (step.decodes and step.tokens == 1)]
     ids: list[int] = []
-    positions: list[Ints] = []
+    positions: list[int] = []
     firsts = [0]
     sampled: list[str] = []
     rows: list[int] = []
@@ -50,7 +50,7 @@ def pack(plan: Plan, tokens: Mapping[str, Sequence[int]]) -> Packed:
                 f"which has {len(known)} tokens"
             )
         ids.extend(known[step.start : end])
-        positions.append(np.arange(step.start, end))
+        positions.extend(range(step.start, end))
         firsts.append(len(ids))
         if step.samples:
             samples = 1 + step.drafts
@@ -58,5 +58,5 @@ def pack(plan: Plan, tokens: Mapping[str, Sequence[int]]) -> Packed:
             rows.extend(range(len(ids) - samples, len(ids)))
     return Packed(
         (*singles, *rest), len(singles), np.asarray(ids, dtype=np.int64),
-        np.concatenate(positions), tuple(firsts), tuple(sampled), tuple(rows),
+        np.asarray(positions, dtype=np.int64), tuple(firsts), tuple(sampled), tuple(rows),
     )  # fmt: skip

@@ -1,0 +1,248 @@
+/* Attention over the pool. Included once per format, after row_kernels.h.
+
+   The pool of a layer is [block][kv head][keys, values], in units of four bytes: PAIR elements.
+   Keys lie across, [dim / PAIR][slots], so that 16 slots are one vector and no sum runs over lanes;
+   values lie along, [slots / PAIR][dim]. With pairs, an odd block has one slot more than it uses,
+   whose weight is 0. Vectors may be read beyond the end of a row, never used; behind the pool there
+   is room for one.
+
+   Scores of a row are summed over dim in its order, weights by position modulo 16, outputs by
+   position: nothing depends on what is computed beside, on how the tokens came (in chunks or one
+   by one), or on the number of threads. Rows before the last of a tile multiply what they must not
+   see by 0. */
+
+#define SLOTS(step) (((step)->block + PAIR - 1) / PAIR * PAIR)
+
+static void NAME(store)(const sf_layer *a, const sf_step *step, int sequence, int row) {
+    int dim = a->heads.dim, slots = SLOTS(step);
+    int position = (int)step->positions[row], slot = position % step->block;
+    int block = step->tables[(size_t)sequence * (size_t)step->table_width
+                             + (size_t)(position / step->block)];
+    size_t tile = (size_t)dim * (size_t)slots;
+    ELEM *to = (ELEM *)a->pool + (size_t)block * (size_t)a->heads.kv_heads * 2 * tile;
+    const ELEM *k = (const ELEM *)a->k + row * a->k_row, *v = (const ELEM *)a->v + row * a->v_row;
+    for (int h = 0; h < a->heads.kv_heads; h++, to += 2 * tile) {
+        const ELEM *key = k + h * a->k_head, *value = v + h * a->v_head;
+        for (int d = 0; d < dim; d += PAIR)
+            memcpy(to + (size_t)d * (size_t)slots + (size_t)slot * PAIR, key + d, 4);
+        ELEM *values = to + tile + (size_t)(slot / PAIR) * (size_t)dim * PAIR + slot % PAIR;
+        for (int d = 0; d < dim; d++) values[d * PAIR] = value[d];
+    }
+}
+
+#define UNROLL _Pragma("GCC unroll 16")
+
+/* R rows of q against S vectors of slots, `depth` units deep. */
+#define DEFINE_QK(R, S)                                                                         \
+static void NAME(qk_##R##_##S)(const uint32_t *q, const uint32_t *const *strips, int slots,     \
+                               int depth, float scale, float *scores, size_t ld,                \
+                               const int32_t *places) {                                         \
+    vf acc[R][S];                                                                               \
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int s = 0; s < S; s++) acc[r][s] = v_all(0); \
+    for (int d = 0; d < depth; d++) {                                                           \
+        vu k[S];                                                                                \
+        UNROLL for (int s = 0; s < S; s++)                                                      \
+            k[s] = v_load_units(strips[s] + (size_t)d * (size_t)slots);                         \
+        UNROLL for (int r = 0; r < R; r++)                                                      \
+            UNROLL for (int s = 0; s < S; s++)                                                  \
+                acc[r][s] = MAC(acc[r][s], k[s], q[r * depth + d]);                             \
+    }                                                                                           \
+    UNROLL for (int r = 0; r < R; r++)                                                          \
+        UNROLL for (int s = 0; s < S; s++)                                                      \
+            v_store(scores + (size_t)r * ld + places[s], acc[r][s] * scale);                    \
+}
+
+/* R rows of weights times S vectors of the values' columns, summed over blocks. */
+#define DEFINE_PV(R, S)                                                                         \
+static void NAME(pv_##R##_##S)(const uint32_t *weights, size_t ld,                              \
+                               const uint32_t *const *values, int column, int blocks,           \
+                               int depth, int dim, float *out, size_t ldo) {                    \
+    vf acc[R][S];                                                                               \
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int s = 0; s < S; s++) acc[r][s] = v_all(0); \
+    for (int b = 0; b < blocks; b++) {                                                          \
+        const uint32_t *v = values[b] + column, *w = weights + (size_t)b * (size_t)depth;       \
+        for (int u = 0; u < depth; u++, v += dim, w++) {                                        \
+            vu x[S];                                                                            \
+            UNROLL for (int s = 0; s < S; s++) x[s] = v_load_units(v + s * SF_LANES);           \
+            UNROLL for (int r = 0; r < R; r++)                                                  \
+                UNROLL for (int s = 0; s < S; s++)                                              \
+                    acc[r][s] = MAC(acc[r][s], x[s], w[(size_t)r * ld]);                        \
+        }                                                                                       \
+    }                                                                                           \
+    UNROLL for (int r = 0; r < R; r++)                                                          \
+        UNROLL for (int s = 0; s < S; s++)                                                      \
+            v_store(out + (size_t)r * ldo + s * SF_LANES, acc[r][s]);                           \
+}
+
+#define DEFINE(R, S) DEFINE_QK(R, S) DEFINE_PV(R, S)
+DEFINE(12, 2) DEFINE(12, 1)
+DEFINE(6, 4) DEFINE(6, 2) DEFINE(6, 1)
+DEFINE(4, 4) DEFINE(4, 2) DEFINE(4, 1)
+DEFINE(3, 8) DEFINE(3, 4) DEFINE(3, 2) DEFINE(3, 1)
+DEFINE(2, 8) DEFINE(2, 4) DEFINE(2, 2) DEFINE(2, 1)
+DEFINE(1, 8) DEFINE(1, 4) DEFINE(1, 2) DEFINE(1, 1)
+
+typedef void (*NAME(qk))(const uint32_t *, const uint32_t *const *, int, int, float, float *,
+                         size_t, const int32_t *);
+typedef void (*NAME(pv))(const uint32_t *, size_t, const uint32_t *const *, int, int, int, int,
+                         float *, size_t);
+
+/* By rows (see group) and by vectors 1, 2, 4, 8. */
+static const NAME(qk) NAME(qks)[13][4] = {
+    [12] = {NAME(qk_12_1), NAME(qk_12_2), NULL, NULL},
+    [6] = {NAME(qk_6_1), NAME(qk_6_2), NAME(qk_6_4), NULL},
+    [4] = {NAME(qk_4_1), NAME(qk_4_2), NAME(qk_4_4), NULL},
+    [3] = {NAME(qk_3_1), NAME(qk_3_2), NAME(qk_3_4), NAME(qk_3_8)},
+    [2] = {NAME(qk_2_1), NAME(qk_2_2), NAME(qk_2_4), NAME(qk_2_8)},
+    [1] = {NAME(qk_1_1), NAME(qk_1_2), NAME(qk_1_4), NAME(qk_1_8)},
+};
+static const NAME(pv) NAME(pvs)[13][4] = {
+    [12] = {NAME(pv_12_1), NAME(pv_12_2), NULL, NULL},
+    [6] = {NAME(pv_6_1), NAME(pv_6_2), NAME(pv_6_4), NULL},
+    [4] = {NAME(pv_4_1), NAME(pv_4_2), NAME(pv_4_4), NULL},
+    [3] = {NAME(pv_3_1), NAME(pv_3_2), NAME(pv_3_4), NAME(pv_3_8)},
+    [2] = {NAME(pv_2_1), NAME(pv_2_2), NAME(pv_2_4), NAME(pv_2_8)},
+    [1] = {NAME(pv_1_1), NAME(pv_1_2), NAME(pv_1_4), NAME(pv_1_8)},
+};
+
+/* How many of `left` rows, and vectors, the next kernel takes; *level: its column in the table. */
+static int NAME(rows_of)(int left) {
+    static const int sizes[] = {12, 6, 4, 3, 2, 1};
+    int i = 0;
+    while (sizes[i] > left) i++;
+    return sizes[i];
+}
+static int NAME(vectors_of)(int rows, int left, int *level) {
+    int most = rows > 6 ? 1 : rows > 3 ? 2 : 3;
+    while (1 << most > left) most--;
+    *level = most;
+    return 1 << most;
+}
+
+/* n scores, of which [low, high) are seen, become weights; returns 1 / their sum. */
+static float NAME(softmax)(float *scores, int n, int low, int high, float softcap,
+                           const float *sink) {
+    if (softcap > 0.0f)
+        for (int i = 0; i < n; i += SF_LANES)
+            v_store(scores + i, softcap * v_tanh(v_load(scores + i) / softcap));
+    for (int i = 0; i < low; i++) scores[i] = -INFINITY;
+    for (int i = high; i < n; i++) scores[i] = -INFINITY;
+    vf most = v_load(scores);
+    for (int i = SF_LANES; i < n; i += SF_LANES) most = v_max(most, v_load(scores + i));
+    float highest = sink ? *sink : -INFINITY;
+    for (int i = 0; i < SF_LANES; i++) highest = most[i] > highest ? most[i] : highest;
+    vf sum = v_all(0);
+    for (int i = 0; i < n; i += SF_LANES) {
+        vf weight = v_exp(v_load(scores + i) - highest);
+        sum += weight;
+        v_store(scores + i, weight);
+    }
+    float total = v_sum(sum);
+    if (sink) total += v_exp(v_all(*sink - highest))[0];
+    return 1.0f / total;
+}
+
+/* What of the pool a tile reads, in slots counted from the first block that any of its rows sees.
+   That block begins at a multiple of SF_LANES slots of the sequence. */
+typedef struct {
+    int first, blocks, slots, n, strips;
+    size_t ld;
+} NAME(range);
+
+static NAME(range) NAME(range_of)(const sf_layer *a, const sf_step *step, int position, int rows) {
+    NAME(range) r;
+    r.slots = SLOTS(step);
+    int oldest = a->window > 0 && position >= a->window ? position - a->window + 1 : 0;
+    r.first = oldest / step->block;
+    while (r.first * r.slots % SF_LANES) r.first--;
+    r.blocks = (position + rows - 1) / step->block + 1 - r.first;
+    r.n = (r.blocks * r.slots + SF_LANES - 1) / SF_LANES * SF_LANES;
+    r.strips = r.blocks * ((r.slots + SF_LANES - 1) / SF_LANES);
+    r.ld = (size_t)r.n + SF_LANES; /* the last vector of a block may be stored beyond its end */
+    return r;
+}
+
+/* Bytes for a tile of `rows` query rows of one kv head, at the longest sequence of the step. */
+static size_t NAME(scratch)(const sf_layer *a, const sf_step *step, int rows) {
+    size_t m = (size_t)rows * (size_t)(a->heads.heads / a->heads.kv_heads);
+    size_t ld = (size_t)(step->longest + step->block) / (size_t)step->block
+              * (size_t)SLOTS(step) + 4 * SF_LANES;
+    size_t dim = (size_t)a->heads.dim + SF_LANES;
+    size_t vectors = ld / SF_LANES + (size_t)(step->longest / step->block) + 2;
+    return m * (ld * 8 + dim * 8 + 64) + vectors * 12 + ld / (size_t)SLOTS(step) * 8 + 1024;
+}
+
+static int NAME(attend)(const sf_layer *a, const sf_step *step, const sf_tile *tile, int kv_head,
+                        sf_threads *threads, int thread) {
+    int group = a->heads.heads / a->heads.kv_heads, dim = a->heads.dim, depth = dim / PAIR;
+    int m = tile->count * group, position = (int)step->positions[tile->row];
+    NAME(range) r = NAME(range_of)(a, step, position, tile->count);
+    size_t ldo = (size_t)(dim + SF_LANES - 1) / SF_LANES * SF_LANES;
+    char *memory = sf_scratch(threads, thread, NAME(scratch)(a, step, tile->count));
+    if (!memory) return -1;
+    float *scores = (float *)memory;
+    uint32_t *weights = (uint32_t *)(scores + (size_t)m * r.ld);
+    float *out = (float *)(weights + (size_t)m * r.ld);
+    uint32_t *q = (uint32_t *)(out + (size_t)m * ldo);
+    const uint32_t **strips = (const uint32_t **)(q + (size_t)m * (size_t)depth
+                                                  + (size_t)(m * depth & 1));
+    const uint32_t **values = strips + r.strips;
+    int32_t *places = (int32_t *)(values + r.blocks);
+
+    const int32_t *table = step->tables + (size_t)tile->sequence * (size_t)step->table_width;
+    size_t half = (size_t)depth * (size_t)r.slots;
+    for (int b = 0, i = 0; b < r.blocks; b++) {
+        const uint32_t *keys = (const uint32_t *)a->pool
+            + ((size_t)table[r.first + b] * (size_t)a->heads.kv_heads + (size_t)kv_head) * 2 * half;
+        values[b] = keys + half;
+        for (int s = 0; s < r.slots; s += SF_LANES, i++) {
+            strips[i] = keys + s;
+            places[i] = b * r.slots + s;
+        }
+    }
+    for (int i = 0; i < m; i++) {
+        const ELEM *from = (const ELEM *)a->q + (tile->row + i / group) * a->q_row
+                         + (kv_head * group + i % group) * a->q_head;
+        memcpy(q + (size_t)i * (size_t)depth, from, (size_t)dim * sizeof(ELEM));
+    }
+    for (int i = 0, rows; i < m; i += rows) {
+        rows = NAME(rows_of)(m - i);
+        for (int s = 0, many, level; s < r.strips; s += many) {
+            many = NAME(vectors_of)(rows, r.strips - s, &level);
+            NAME(qks)[rows][level](q + (size_t)i * (size_t)depth, strips + s, r.slots, depth,
+                                   a->scale, scores + (size_t)i * r.ld, r.ld, places + s);
+        }
+    }
+    float inverse[m];
+    for (int i = 0; i < m; i++) {
+        float *row = scores + (size_t)i * r.ld;
+        int own = position + i / group, begun = r.first * step->block;
+        int oldest = a->window > 0 && own >= a->window ? own - a->window + 1 : 0;
+        /* Slots of this row's own block and of its oldest one, and those that no position has. */
+        int high = (own - begun) / step->block * r.slots + (own - begun) % step->block + 1;
+        int low = oldest <= begun ? 0 : (oldest - begun) / step->block * r.slots
+                                        + (oldest - begun) % step->block;
+        if (r.slots != step->block)
+            for (int b = 0; b < r.blocks; b++) row[b * r.slots + step->block] = -INFINITY;
+        const float *sink = a->sinks ? a->sinks + kv_head * group + i % group : NULL;
+        inverse[i] = NAME(softmax)(row, r.n, low, high, a->softcap, sink);
+        TO_UNITS(weights + (size_t)i * r.ld, row, r.n);
+    }
+    for (int i = 0, rows; i < m; i += rows) {
+        rows = NAME(rows_of)(m - i);
+        for (int c = 0, many, level; c < dim; c += many * SF_LANES) {
+            many = NAME(vectors_of)(rows, (dim - c + SF_LANES - 1) / SF_LANES, &level);
+            NAME(pvs)[rows][level](weights + (size_t)i * r.ld, r.ld, values, c, r.blocks,
+                                   r.slots / PAIR, dim, out + (size_t)i * ldo + c, ldo);
+        }
+    }
+    for (int i = 0; i < m; i++) {
+        ELEM *to = (ELEM *)a->out + (tile->row + i / group) * a->out_row
+                 + (kv_head * group + i % group) * dim;
+        const float *from = out + (size_t)i * ldo;
+        int d = 0;
+        for (; d + SF_LANES <= dim; d += SF_LANES) STORE(to + d, v_load(from + d) * inverse[i]);
+        for (; d < dim; d++) to[d] = PUT(from[d] * inverse[i]);
+    }
+    return 0;
+}

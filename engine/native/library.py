@@ -1,0 +1,76 @@
+"""The compiled library, loaded, with the threads that its calls share out their work to."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import weakref
+from pathlib import Path
+
+import torch
+
+from engine.native import build
+from engine.native.records import LayerRecord, ProgramRecord, StepRecord, declare
+
+log = logging.getLogger(__name__)
+
+#: Formats that the kernels compute.
+DTYPES = (torch.bfloat16, torch.float32)
+
+
+class Native:
+    """One call at a time. Threads end with the object."""
+
+    def __init__(self, library: ctypes.CDLL, threads: int = 1) -> None:
+        declare(library)
+        self._library = library
+        self.threads = threads
+        self._threads = library.sf_threads_new(threads)
+        if not self._threads:
+            raise ValueError(f"threads: the system gives no {threads} threads")
+        weakref.finalize(self, library.sf_threads_free, self._threads)
+
+    def run(self, program: ProgramRecord, step: StepRecord) -> None:
+        """One step of a model. The interpreter is free meanwhile. Raises ``MemoryError``."""
+        if self._library.sf_run(program, step, self._threads):
+            raise MemoryError("the step found no memory for its scores")
+
+    def attend(self, layer: LayerRecord, step: StepRecord, dtype: torch.dtype) -> None:
+        """Store keys and values of one layer, and attend. Raises ``MemoryError``."""
+        bf16 = int(dtype == torch.bfloat16)
+        if self._library.sf_attend(layer, step, bf16, self._threads):
+            raise MemoryError("attention found no memory for its scores")
+
+    def memory(self, nbytes: int) -> torch.Tensor:
+        """Bytes in large pages where the system has them, not touched yet, aligned to 64."""
+        memory = torch.empty(nbytes + 64, dtype=torch.uint8)
+        memory = memory[-memory.data_ptr() % 64 :][:nbytes]
+        self._library.sf_large_pages(memory.data_ptr(), nbytes)
+        return memory
+
+    def packed_size(self, rows: int, columns: int, dtype: torch.dtype) -> int:
+        """Bytes that :meth:`pack` fills for a weight ``[rows, columns]``."""
+        size: int = getattr(self._library, f"sf_packed_size_{_suffix(dtype)}")(rows, columns)
+        return size
+
+    def pack(self, weight: torch.Tensor, target: torch.Tensor) -> None:
+        """Lay out ``weight [rows, columns]`` for products, into bytes aligned to 64."""
+        weight = weight.detach().contiguous()
+        function = getattr(self._library, f"sf_pack_{_suffix(weight.dtype)}")
+        function(weight.data_ptr(), *weight.shape, target.data_ptr())
+
+
+def load(cache: Path, threads: int = 1) -> Native | None:
+    """The library for this machine, compiled at first use into ``cache``; ``None`` and a warning
+    where that cannot be done."""
+    try:
+        return Native(ctypes.CDLL(str(build.build(cache))), threads)
+    except (build.BuildFailed, OSError, AttributeError) as error:
+        log.warning(
+            "no compiled kernels (%s); torch computes, slower, with the same results", error
+        )
+        return None
+
+
+def _suffix(dtype: torch.dtype) -> str:
+    return "bf16" if dtype == torch.bfloat16 else "f32"

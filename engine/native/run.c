@@ -1,0 +1,218 @@
+/* Runs a program for one step, and attention alone. */
+#define _GNU_SOURCE
+#include "ops.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "gemm.h"
+
+/* Chunks of an operator, a few for each thread: some threads are slower, or late. */
+#define CHUNKS 8
+
+typedef struct {
+    const sf_program *program;
+    const sf_op *op;
+    const sf_step *step;
+    const sf_kernels *kernels;
+    const sf_layer *layer;
+    const sf_tile *tiles;
+    sf_threads *threads;
+    int count, chunks; /* of tiles, rows or panels */
+    int rows;          /* of the buffers at this point of the program */
+    _Atomic int failed;
+} job;
+
+static int first_of(const job *j, int chunk) {
+    return (int)((int64_t)j->count * chunk / j->chunks);
+}
+
+static void share(job *j, int count, int most, sf_work work) {
+    j->count = count;
+    j->chunks = sf_threads_count(j->threads) == 1 ? 1 : count < most ? count : most;
+    sf_parallel(j->threads, j->chunks, work, j);
+}
+
+static char *at(const job *j, int buffer) { return (char *)j->program->data[buffer]; }
+
+static void rows_of_op(void *argument, int chunk, int thread) {
+    (void)thread;
+    job *j = argument;
+    const sf_op *op = j->op;
+    for (int row = first_of(j, chunk); row < first_of(j, chunk + 1); row++) switch (op->kind) {
+        case SF_EMBED: j->kernels->embed(j->program, op, j->step, row); break;
+        case SF_NORM: j->kernels->norm(j->program, op, row); break;
+        case SF_GATED: j->kernels->gated(j->program, op, row); break;
+        case SF_ROTATE: j->kernels->rotate(j->program, op, j->step, row); break;
+        case SF_GATHER: {
+            size_t bytes = (size_t)j->program->widths[op->in] * (j->program->bf16 ? 2 : 4);
+            memcpy(at(j, op->out) + (size_t)row * bytes,
+                   at(j, op->in) + (size_t)j->step->wanted[row] * bytes, bytes);
+        }
+    }
+}
+
+static void panels_of_linear(void *argument, int chunk, int thread) {
+    (void)thread;
+    job *j = argument;
+    const sf_op *op = j->op;
+    int panel = sf_gemm_panel();
+    int begin = first_of(j, chunk) * panel, end = first_of(j, chunk + 1) * panel;
+    if (end > op->n) end = op->n;
+    int head = op->kind == SF_HEAD;
+    void *out = head ? (void *)j->step->logits : at(j, op->out);
+    int ldx = j->program->widths[op->in], ldy = head ? op->n : j->program->widths[op->out];
+    const void *residual = op->residual < 0 ? NULL : at(j, op->residual);
+    int ldr = op->residual < 0 ? 0 : j->program->widths[op->residual];
+    if (j->program->bf16)
+        sf_gemm_bf16((const uint16_t *)at(j, op->in), ldx, j->rows, op->weight, op->n, op->k,
+                     op->second, residual, ldr, out, ldy, head, begin, end);
+    else
+        sf_gemm_f32((const float *)at(j, op->in), ldx, j->rows, op->weight, op->n, op->k,
+                    op->second, residual, ldr, out, ldy, begin, end);
+}
+
+static int sequence_of(const sf_step *step, int row) {
+    int low = 0, high = step->sequences - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (step->firsts[middle] <= row) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
+
+static void stored_rows(void *argument, int chunk, int thread) {
+    (void)thread;
+    job *j = argument;
+    int end = first_of(j, chunk + 1), row = first_of(j, chunk);
+    int sequence = sequence_of(j->step, row);
+    for (; row < end; row++) {
+        while (j->step->firsts[sequence + 1] <= row) sequence++;
+        j->kernels->store(j->layer, j->step, sequence, row);
+    }
+}
+
+/* Tiles are counted once for each kv head; the heads of a tile follow each other. */
+static void attended_tiles(void *argument, int chunk, int thread) {
+    job *j = argument;
+    int kv_heads = j->layer->heads.kv_heads;
+    for (int i = first_of(j, chunk); i < first_of(j, chunk + 1); i++)
+        if (j->kernels->attend(j->layer, j->step, &j->tiles[i / kv_heads], i % kv_heads,
+                               j->threads, thread))
+            atomic_store(&j->failed, 1);
+}
+
+/* Rows of one sequence that share the reading of keys: as many as one kernel takes. */
+static int rows_of_tile(const sf_heads *heads) {
+    int group = heads->heads / heads->kv_heads;
+    return group >= 12 ? 1 : 12 / group;
+}
+
+static sf_tile *tiles_of(const sf_step *step, const sf_heads *heads, int *count) {
+    sf_tile *tiles = malloc(sizeof *tiles * (size_t)step->rows);
+    int most = rows_of_tile(heads), n = 0;
+    if (!tiles) return NULL;
+    for (int s = 0; s < step->sequences; s++) {
+        int end = step->firsts[s + 1];
+        for (int row = step->firsts[s]; row < end; row += most)
+            tiles[n++] = (sf_tile){s, row, end - row < most ? end - row : most};
+    }
+    *count = n;
+    return tiles;
+}
+
+static void attention(job *j, int tiles) {
+    share(j, j->step->rows, 4 * CHUNKS, stored_rows);
+    share(j, tiles * j->layer->heads.kv_heads, 8 * CHUNKS, attended_tiles);
+}
+
+int sf_attend(const sf_layer *layer, const sf_step *step, int bf16, sf_threads *threads) {
+    int count;
+    sf_tile *tiles = tiles_of(step, &layer->heads, &count);
+    if (!tiles) return -1;
+    job j = {.step = step, .layer = layer, .tiles = tiles, .threads = threads,
+             .kernels = bf16 ? &sf_kernels_bf16 : &sf_kernels_f32};
+    attention(&j, count);
+    free(tiles);
+    return j.failed ? -1 : 0;
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void attend_op(job *j, int tiles) {
+    const sf_op *op = j->op;
+    const sf_heads *h = &j->program->heads;
+    size_t size = j->program->bf16 ? 2 : 4;
+    const char *q = at(j, op->in), *k = q + (size_t)(h->heads * h->dim) * size;
+    int64_t width = j->program->widths[op->in];
+    sf_layer layer = {
+        .q = q, .k = k, .v = k + (size_t)(h->kv_heads * h->dim) * size, .out = at(j, op->out),
+        .q_row = width, .q_head = h->dim, .k_row = width, .k_head = h->dim,
+        .v_row = width, .v_head = h->dim, .out_row = j->program->widths[op->out],
+        .pool = j->step->pool[op->layer], .sinks = op->second, .scale = op->scale,
+        .softcap = op->softcap, .window = op->window, .heads = *h,
+    };
+    j->layer = &layer;
+    attention(j, tiles);
+    j->layer = NULL;
+}
+
+static void capped(const sf_op *op, float *logits, int rows) {
+    size_t count = (size_t)rows * (size_t)op->n;
+    for (size_t i = 0; i < count; i++) logits[i] = op->softcap * tanhf(logits[i] / op->softcap);
+}
+
+int sf_run(const sf_program *program, const sf_step *step, sf_threads *threads) {
+    int tiles, panel = sf_gemm_panel();
+    job j = {.program = program, .step = step, .threads = threads, .rows = step->rows,
+             .kernels = program->bf16 ? &sf_kernels_bf16 : &sf_kernels_f32};
+    sf_tile *list = tiles_of(step, &program->heads, &tiles);
+    if (!list) return -1;
+    j.tiles = list;
+    double begun = step->seconds ? now() : 0.0;
+    for (int i = 0; i < program->count && !j.failed; i++) {
+        const sf_op *op = j.op = &program->ops[i];
+        switch (op->kind) {
+            case SF_ATTEND: attend_op(&j, tiles); break;
+            case SF_LINEAR:
+            case SF_HEAD:
+                share(&j, (op->n + panel - 1) / panel, 2 * CHUNKS, panels_of_linear);
+                if (op->softcap > 0.0f) capped(op, step->logits, j.rows);
+                break;
+            case SF_GATHER:
+                j.rows = step->sampled; /* and on */
+                share(&j, j.rows, CHUNKS, rows_of_op);
+                break;
+            default: share(&j, j.rows, CHUNKS, rows_of_op);
+        }
+        if (step->seconds) {
+            double ended = now();
+            step->seconds[op->kind] += ended - begun;
+            begun = ended;
+        }
+    }
+    free(list);
+    return j.failed ? -1 : 0;
+}
+
+/* Ask for large pages where the memory begins and ends on them: reading weights of hundreds of
+   megabytes in small ones waits for address translation. Best effort. */
+void sf_large_pages(void *memory, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+    uintptr_t page = (uintptr_t)1 << 21, begin = ((uintptr_t)memory + page - 1) & ~(page - 1);
+    uintptr_t end = ((uintptr_t)memory + bytes) & ~(page - 1);
+    if (end > begin) madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#else
+    (void)memory;
+    (void)bytes;
+#endif
+}
