@@ -5,7 +5,17 @@
    nor the thread count, so that a row's result is bit-identical in any batch. bias and residual may
    be NULL; both are added in float, before the result is rounded to bfloat16 (which uint16_t
    holds). The residual may be y itself. Only columns [n_begin, n_end) are computed: threads split
-   them at multiples of sf_gemm_panel() columns. */
+   them at multiples of sf_gemm_panel() columns. m, n, k >= 1, of any size. -0.0, NaN and infinity
+   follow IEEE; vdpbf16ps takes denormals for zero.
+
+   For speed:
+   - Put the packed weights of a model into one buffer, in the order in which a step uses them,
+     aligned to 2 MiB with madvise(MADV_HUGEPAGE) before it is first written. A call prefetches past
+     the end of its panels: then what it prefetches is what the next call reads, at full speed from
+     its first line. (Prefetching is only a hint: nothing need be mapped there.)
+   - Give a thread one stretch of panels for all m, the next thread the next: more rows are nearly
+     free until the arithmetic takes longer than reading the weights.
+   - x is read again for every panel: keep its rows dense (ldx near k). It needs no alignment. */
 #ifndef SF_GEMM_H
 #define SF_GEMM_H
 
