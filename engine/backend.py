@@ -131,6 +131,10 @@ class TorchBackend:
         """End a request early; unknown and finished ids are ignored."""
         self._loop.abort(request_id)
 
+    def position(self, request_id: str) -> int | None:
+        """Requests of its lane that wait before it; 0 once it runs, ``None`` when it ended."""
+        return self._loop.position(request_id)
+
     def drain(self, timeout_s: float) -> bool:
         """As :meth:`EngineLoop.drain`; blocks."""
         return self._loop.drain(timeout_s)

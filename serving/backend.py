@@ -64,6 +64,10 @@ class Backend(Protocol):
         """End a request early and free its memory. Unknown and finished ids are ignored."""
         ...
 
+    def position(self, request_id: str) -> int | None:
+        """Requests of its lane that wait before it; 0 once it runs, ``None`` when it ended."""
+        ...
+
     @property
     def stats_help(self) -> Mapping[str, str]:
         """What each metric of ``stats`` means."""

@@ -6,21 +6,14 @@ from collections.abc import AsyncIterator
 
 import grpc
 
-from engine.events import Event, Tokens
-from ranker.types import FinishReason
 from serving.errors import RequestError, invalid
+from serving.generate_messages import accepted, response
 from serving.generation import Generator
-from serving.job import ChatTurn, Job
+from serving.job import ChatTurn, Include, Job
 from serving.limits import Limits
 from serving.sampling import FIELDS, make_sampling
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
 
-_REASONS = {
-    FinishReason.STOP: generate_pb2.FINISH_REASON_STOP,
-    FinishReason.LENGTH: generate_pb2.FINISH_REASON_LENGTH,
-    FinishReason.ABORT: generate_pb2.FINISH_REASON_ABORT,
-    FinishReason.ERROR: generate_pb2.FINISH_REASON_ERROR,
-}
 _ROLES = ("system", "user", "assistant")
 #: How the generation's fields are called in this protocol.
 _NAMES = {"messages": "chat.messages", "max_tokens": "sampling.max_tokens"}
@@ -42,8 +35,10 @@ class GenerateService(generate_pb2_grpc.GenerateServiceServicer):  # type: ignor
             raise _renamed(error) from None
         # The client may be gone while the generator below is not running.
         context.add_done_callback(lambda _: generation.close())
+        if (first := accepted(generation)) is not None:
+            yield first
         async for event in generation.events():
-            yield _response(generation.request_id, event)
+            yield response(generation, event)
 
 
 def job_from(request: generate_pb2.GenerateRequest, limits: Limits) -> Job:
@@ -64,7 +59,8 @@ def job_from(request: generate_pb2.GenerateRequest, limits: Limits) -> Job:
         name: getattr(sampling, name)
         for name in FIELDS
         # top_k and ignore_eos have no presence: their zero is the default.
-        if not sampling.DESCRIPTOR.fields_by_name[name].has_presence or sampling.HasField(name)
+        if name in sampling.DESCRIPTOR.fields_by_name
+        and (not sampling.DESCRIPTOR.fields_by_name[name].has_presence or sampling.HasField(name))
     }
     return Job(
         model=request.model,
@@ -75,6 +71,11 @@ def job_from(request: generate_pb2.GenerateRequest, limits: Limits) -> Job:
         tenant=request.tenant,
         lane=request.lane,
         priority=request.priority,
+        include=Include(
+            forecast=request.include.forecast,
+            queue_position=request.include.queue_position,
+            timing=request.include.timing,
+        ),
     )
 
 
@@ -84,20 +85,3 @@ def _renamed(error: RequestError) -> RequestError:
         error.message = error.message.replace(error.field, name, 1)
         error.field = name
     return error
-
-
-def _response(request_id: str, event: Event) -> generate_pb2.GenerateResponse:
-    if isinstance(event, Tokens):
-        chunk = generate_pb2.Chunk(text=event.text, token_ids=event.token_ids)
-        return generate_pb2.GenerateResponse(request_id=request_id, chunk=chunk)
-    finish = generate_pb2.Finish(
-        reason=_REASONS[event.reason],
-        prompt_tokens=event.prompt_tokens,
-        output_tokens=event.output_tokens,
-        scored=event.scored,
-        queue_seconds=event.queue_seconds,
-        preemptions=event.preemptions,
-        cached_tokens=event.cached_tokens,
-        lane=event.lane,
-    )
-    return generate_pb2.GenerateResponse(request_id=request_id, finish=finish)

@@ -31,18 +31,29 @@ class Forecaster(Protocol):
 
 
 class Generation:
-    """A request that was accepted. Iterate ``events`` once; ``close`` in any case."""
+    """A request that was accepted. Iterate ``events`` once; ``close`` in any case.
+
+    ``forecast``: what it is scheduled by, if it is scored. ``elapsed``: seconds since it arrived.
+    ``position``: requests of its lane that wait before it now; ``None`` when it ended.
+    """
 
     def __init__(
         self,
         job: Job,
         prompt_tokens: int,
+        forecast: Forecast | None,
         events: AsyncIterator[Event],
         abort: Callable[[], None],
         count: Callable[[Event], None],
+        elapsed: Callable[[], float],
+        position: Callable[[], int | None],
     ) -> None:
         self.request_id = job.request_id
+        self.include = job.include
         self.prompt_tokens = prompt_tokens
+        self.forecast = forecast
+        self.elapsed = elapsed
+        self.position = position
         self._events = events
         self._abort = abort
         self._count = count
@@ -164,7 +175,16 @@ class Generator:
 
         self._metrics.accepted(asked)
         count = self._counter(job.request_id, arrival, len(ids))
-        return Generation(job, len(ids), events, leave, count)
+        return Generation(
+            job,
+            len(ids),
+            forecast,
+            events,
+            leave,
+            count,
+            elapsed=lambda: self._clock() - arrival,
+            position=lambda: self._backend.position(job.request_id),
+        )
 
     async def _tokens(self, job: Job) -> list[int]:
         loop = asyncio.get_running_loop()

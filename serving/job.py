@@ -16,6 +16,16 @@ class ChatTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class Include:
+    """What to tell beside the answer: the forecast it is scheduled by, how many wait before it,
+    and when its tokens came."""
+
+    forecast: bool = False
+    queue_position: bool = False
+    timing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """What to generate: a text to continue (``prompt``) or, when that is ``None``, a conversation.
 
@@ -31,6 +41,7 @@ class Job:
     tenant: str = ""
     lane: str = ""
     priority: int = 0
+    include: Include = Include()
 
     @property
     def input_field(self) -> str:

@@ -194,6 +194,10 @@ class Room:
     def waiting_in(self, lane: str) -> int:
         return len(self._line(lane))
 
+    def waits_in(self, lane: str) -> Iterator[Request]:
+        """Who that is, in no particular order."""
+        return iter(self._line(lane))
+
     def running_in(self, lane: str) -> int:
         """Requests of a lane that were admitted and neither ended nor wait again."""
         return self._line(lane).running

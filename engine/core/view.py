@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from engine.core.integrity import check
 from engine.core.lanes import Lane
-from engine.core.request import Request
+from engine.core.request import Request, Status
 from engine.core.state import State
 from engine.core.stats import SchedulerStats
 
@@ -47,6 +47,16 @@ class View:
     def waiting_in(self, lane: str) -> int:
         """Requests that wait in a lane."""
         return self._state.room.waiting_in(lane)
+
+    def position(self, request_id: str) -> int | None:
+        """Requests of its lane that wait and go before it by its policy, fairness aside; 0 once it
+        runs, None when it is not held. O(waiting)."""
+        request = self.get(request_id)
+        if request is None or request.status is not Status.WAITING:
+            return None if request is None else 0
+        places = self._state.places
+        mine = places[request_id]
+        return sum(places[other.id] < mine for other in self._state.room.waits_in(request.lane))
 
     def running_in(self, lane: str) -> int:
         """Requests of a lane that run."""

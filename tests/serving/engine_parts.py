@@ -11,7 +11,8 @@ import grpc
 import httpx
 from prometheus_client import CollectorRegistry
 
-from engine.events import Dead, Ended, InUse, LaneInfo, Overloaded, Tokens
+from engine.events import Dead, Ended, InUse, LaneInfo, Latencies, Overloaded, Tokens
+from engine.pace import Cause, Pace
 from engine.readings import Reading
 from engine.sampling import SamplingParams
 from engine.token import Token
@@ -26,6 +27,10 @@ from serving.metrics import EngineMetrics
 from serving.openai_http import OpenAI
 from serving.snapshot import Snapshot
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
+
+#: What every answer of a :class:`WordBackend` is said to have taken.
+TIMES = Latencies(ttft=0.75, tpot=0.5, e2el=1.75)
+PACE = Pace(2, 0.5, 0.25, 0.75, 0.75, {Cause.PREFILL: 0.25})
 
 
 @dataclass
@@ -109,12 +114,17 @@ class WordBackend:
         self.running.pop(request_id, None)
         self.on_outcome(Outcome(request_id, self.model, made, reason, 1.0, 2.0, prompt, forecast))
         lane = self.placed[request_id][0] or self.lanes[0].name
-        yield Ended(reason, prompt, made, forecast is not None, 0.25, 0, prompt - 1, lane)
+        yield Ended(
+            reason, prompt, made, forecast is not None, 0.25, 0, prompt - 1, lane, TIMES, PACE
+        )
 
     def abort(self, request_id: str) -> None:
         if (gone := self.running.pop(request_id, None)) is not None:
             self.aborted.append(request_id)
             gone.set()
+
+    def position(self, request_id: str) -> int | None:
+        return list(self.running).index(request_id) if request_id in self.running else None
 
     def stats(self) -> list[Reading]:
         total = Reading("shortfirst_engine_num_requests_running", len(self.running))

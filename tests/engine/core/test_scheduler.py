@@ -268,3 +268,13 @@ def test_sjf_is_refused_when_serving_and_without_lengths():
         make("sjf", serving=True)
     with pytest.raises(ValueError, match="true_tokens"):
         build(make("sjf")).add(Request("a", 0.0, 1))
+
+
+def test_a_place_in_the_queue_counts_those_of_the_lane_that_go_before():
+    scheduler = build(make("priority"), max_num_seqs=1)
+    for name, priority in (("a", 3), ("b", 1), ("c", 2)):
+        scheduler.add(Request(name, 0.0, 4, priority=priority))
+    assert [scheduler.position(name) for name in "abc"] == [2, 0, 1]
+    scheduler.commit(scheduler.schedule(0.0), {}, 0.0)
+    assert [scheduler.position(name) for name in "abc"] == [1, 0, 0]
+    assert scheduler.position("nobody") is None

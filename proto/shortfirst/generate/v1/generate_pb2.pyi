@@ -1,3 +1,4 @@
+from shortfirst.rank.v1 import rank_pb2 as _rank_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -21,7 +22,7 @@ FINISH_REASON_ABORT: FinishReason
 FINISH_REASON_ERROR: FinishReason
 
 class GenerateRequest(_message.Message):
-    __slots__ = ("model", "prompt", "chat", "sampling", "request_id", "tenant", "lane", "priority")
+    __slots__ = ("model", "prompt", "chat", "sampling", "request_id", "tenant", "lane", "priority", "include")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     CHAT_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +31,7 @@ class GenerateRequest(_message.Message):
     TENANT_FIELD_NUMBER: _ClassVar[int]
     LANE_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_FIELD_NUMBER: _ClassVar[int]
     model: str
     prompt: str
     chat: ChatInput
@@ -38,7 +40,18 @@ class GenerateRequest(_message.Message):
     tenant: str
     lane: str
     priority: int
-    def __init__(self, model: _Optional[str] = ..., prompt: _Optional[str] = ..., chat: _Optional[_Union[ChatInput, _Mapping]] = ..., sampling: _Optional[_Union[SamplingParams, _Mapping]] = ..., request_id: _Optional[str] = ..., tenant: _Optional[str] = ..., lane: _Optional[str] = ..., priority: _Optional[int] = ...) -> None: ...
+    include: Include
+    def __init__(self, model: _Optional[str] = ..., prompt: _Optional[str] = ..., chat: _Optional[_Union[ChatInput, _Mapping]] = ..., sampling: _Optional[_Union[SamplingParams, _Mapping]] = ..., request_id: _Optional[str] = ..., tenant: _Optional[str] = ..., lane: _Optional[str] = ..., priority: _Optional[int] = ..., include: _Optional[_Union[Include, _Mapping]] = ...) -> None: ...
+
+class Include(_message.Message):
+    __slots__ = ("forecast", "queue_position", "timing")
+    FORECAST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_POSITION_FIELD_NUMBER: _ClassVar[int]
+    TIMING_FIELD_NUMBER: _ClassVar[int]
+    forecast: bool
+    queue_position: bool
+    timing: bool
+    def __init__(self, forecast: _Optional[bool] = ..., queue_position: _Optional[bool] = ..., timing: _Optional[bool] = ...) -> None: ...
 
 class ChatInput(_message.Message):
     __slots__ = ("messages",)
@@ -73,25 +86,39 @@ class SamplingParams(_message.Message):
     def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., seed: _Optional[int] = ..., ignore_eos: _Optional[bool] = ..., repetition_penalty: _Optional[float] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
-    __slots__ = ("request_id", "chunk", "finish")
+    __slots__ = ("request_id", "chunk", "finish", "accepted")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     FINISH_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     chunk: Chunk
     finish: Finish
-    def __init__(self, request_id: _Optional[str] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ...) -> None: ...
+    accepted: Accepted
+    def __init__(self, request_id: _Optional[str] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ...) -> None: ...
+
+class Accepted(_message.Message):
+    __slots__ = ("forecast", "ranker", "queue_position")
+    FORECAST_FIELD_NUMBER: _ClassVar[int]
+    RANKER_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_POSITION_FIELD_NUMBER: _ClassVar[int]
+    forecast: _rank_pb2.Forecast
+    ranker: _rank_pb2.RankerVersion
+    queue_position: int
+    def __init__(self, forecast: _Optional[_Union[_rank_pb2.Forecast, _Mapping]] = ..., ranker: _Optional[_Union[_rank_pb2.RankerVersion, _Mapping]] = ..., queue_position: _Optional[int] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("text", "token_ids")
+    __slots__ = ("text", "token_ids", "seconds")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
     text: str
     token_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    seconds: float
+    def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., seconds: _Optional[float] = ...) -> None: ...
 
 class Finish(_message.Message):
-    __slots__ = ("reason", "prompt_tokens", "output_tokens", "scored", "queue_seconds", "preemptions", "cached_tokens", "lane")
+    __slots__ = ("reason", "prompt_tokens", "output_tokens", "scored", "queue_seconds", "preemptions", "cached_tokens", "lane", "timing")
     REASON_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +127,7 @@ class Finish(_message.Message):
     PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
     CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LANE_FIELD_NUMBER: _ClassVar[int]
+    TIMING_FIELD_NUMBER: _ClassVar[int]
     reason: FinishReason
     prompt_tokens: int
     output_tokens: int
@@ -108,4 +136,34 @@ class Finish(_message.Message):
     preemptions: int
     cached_tokens: int
     lane: str
-    def __init__(self, reason: _Optional[_Union[FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., scored: _Optional[bool] = ..., queue_seconds: _Optional[float] = ..., preemptions: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., lane: _Optional[str] = ...) -> None: ...
+    timing: Timing
+    def __init__(self, reason: _Optional[_Union[FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., scored: _Optional[bool] = ..., queue_seconds: _Optional[float] = ..., preemptions: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., lane: _Optional[str] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ...) -> None: ...
+
+class Timing(_message.Message):
+    __slots__ = ("first_token_seconds", "prefill_seconds", "decode_seconds", "total_seconds", "itl_mean_seconds", "itl_std_seconds", "itl_p99_seconds", "itl_max_seconds", "stall_seconds")
+    class StallSecondsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    FIRST_TOKEN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PREFILL_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DECODE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ITL_MEAN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ITL_STD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ITL_P99_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ITL_MAX_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    STALL_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    first_token_seconds: float
+    prefill_seconds: float
+    decode_seconds: float
+    total_seconds: float
+    itl_mean_seconds: float
+    itl_std_seconds: float
+    itl_p99_seconds: float
+    itl_max_seconds: float
+    stall_seconds: _containers.ScalarMap[str, float]
+    def __init__(self, first_token_seconds: _Optional[float] = ..., prefill_seconds: _Optional[float] = ..., decode_seconds: _Optional[float] = ..., total_seconds: _Optional[float] = ..., itl_mean_seconds: _Optional[float] = ..., itl_std_seconds: _Optional[float] = ..., itl_p99_seconds: _Optional[float] = ..., itl_max_seconds: _Optional[float] = ..., stall_seconds: _Optional[_Mapping[str, float]] = ...) -> None: ...
