@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from engine.core.budgets import Budget
 from engine.core.costs import CostModel
@@ -36,8 +37,12 @@ def cost_text(cost: CostModel) -> str:
     return ",".join(f"{part:.6g}" for part in parts)
 
 
-def fairness(fair: bool, budgets: Sequence[str]) -> FairnessConfig | None:
+def fairness(
+    fair: bool, budgets: Sequence[str], known: Mapping[str, Budget] = MappingProxyType({})
+) -> FairnessConfig | None:
     """Of ``--fair-tenants`` and ``--tenant-budget NAME=RATE:BURST``; ``None``: tenants are alike.
+
+    ``known``: budgets of a configuration file, over which those of the command line go.
 
     Raises ``ValueError`` naming the option.
     """
@@ -59,6 +64,7 @@ def fairness(fair: bool, budgets: Sequence[str]) -> FairnessConfig | None:
             found[name] = Budget(rate, burst)
         except ValueError as error:
             raise ValueError(f"--tenant-budget {name}: {error}") from None
+    found = {**known, **found}
     if not fair and not found:
         return None
     default = found.pop(EVERYBODY, None)

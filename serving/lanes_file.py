@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.core.lanes import LaneConfig, Slo
 from engine.core.policies import Setting
+from serving.config_keys import FLAG, NUMBER, TABLE, TEXT, WHOLE, check_kind, unknown_key
 
 EXAMPLE = """
 [[lane]]
@@ -34,17 +35,11 @@ class LaneSpec:
     setting: Setting = Setting.FAST
 
 
-#: Kinds of value by key. A whole number is a number too, and true is none.
-_NUMBER, _WHOLE, _TEXT = "a number", "a whole number", "a string"
-_FLAG, _TABLE = "true or false", "a table"
 _LANE = {
-    "name": _TEXT, "policy": _TEXT, "setting": _TEXT, "share": _NUMBER, "precedence": _WHOLE,
-    "max_wait": _NUMBER, "max_waiting": _WHOLE, "reclaim": _FLAG, "slo": _TABLE,
+    "name": TEXT, "policy": TEXT, "setting": TEXT, "share": NUMBER, "precedence": WHOLE,
+    "max_wait": NUMBER, "max_waiting": WHOLE, "reclaim": FLAG, "slo": TABLE,
 }  # fmt: skip
-_SLO = {"ttft": _NUMBER, "tpot": _NUMBER, "e2el": _NUMBER}
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    _NUMBER: (int, float), _WHOLE: (int,), _TEXT: (str,), _FLAG: (bool,), _TABLE: (dict,),
-}  # fmt: skip
+_SLO = {"ttft": NUMBER, "tpot": NUMBER, "e2el": NUMBER}
 
 
 def read_lanes(path: Path, default: LaneSpec) -> tuple[LaneSpec, ...]:
@@ -64,8 +59,14 @@ def parse_lanes(text: str, default: LaneSpec) -> tuple[LaneSpec, ...]:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"is not TOML: {error}") from None
-    _check(content, {"lane": "a list of tables"}, "the file")
-    tables = content.get("lane")
+    for key in content:
+        if key != "lane":
+            raise unknown_key("the file", key, ["lane"])
+    return lanes_of(content.get("lane"), default)
+
+
+def lanes_of(tables: object, default: LaneSpec) -> tuple[LaneSpec, ...]:
+    """The lanes of a file's ``[[lane]]`` tables, as they were read. Raises ``ValueError``."""
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ValueError("lanes are tables that begin with [[lane]]")
     if not tables:
@@ -105,9 +106,5 @@ def _built(kind: type, values: Mapping[str, Any], where: str) -> Any:
 def _check(table: Mapping[str, Any], known: Mapping[str, str], where: str) -> None:
     for key, value in table.items():
         if key not in known:
-            raise ValueError(f"{where} has no key {key!r}; there are {', '.join(known)}")
-        kinds = _TYPES.get(known[key])
-        if kinds is not None and (
-            not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)
-        ):
-            raise ValueError(f"{where}: {key} must be {known[key]}, got {value!r}")
+            raise unknown_key(where, key, known)
+        check_kind(where, key, value, known[key])

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from serving.cli import engine_config
+
+if TYPE_CHECKING:
+    from serving.lanes_file import LaneSpec
+
 
 def engine(
+    ctx: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            callback=engine_config.load,
+            is_eager=True,
+            help="TOML file of any of these options, with underscores, of [[lane]]s and of "
+            "[tenants]; the command line goes first.",
+        ),
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Print what would run, and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --check: print JSON.")] = False,
     model: Annotated[
         str,
         typer.Option(
@@ -146,7 +163,7 @@ def engine(
     from serving import engine_options, engine_setup, logs
     from serving.cli.console import UserError
     from serving.engine_server import EngineServerConfig, EngineStopped, run
-    from serving.lanes_file import LaneSpec, read_lanes
+    from serving.lanes_file import LaneSpec
     from serving.paths import Home
     from serving.rank_client import RankClientConfig
 
@@ -160,12 +177,13 @@ def engine(
             raise ValueError(f"--{option} must be one of {', '.join(known)}, got {value!r}")
     if max_wait < 0:
         raise ValueError(f"--max-wait must be at least 0 seconds, got {max_wait}")
+    file = engine_config.file_of(ctx)
     plain = LaneSpec(LaneConfig("default", max_wait=max_wait or None), policy, Setting(boost))
     setup = engine_setup.EngineSetup(
         model=model,
         name=served_model_name,
-        lanes=(plain,) if lanes is None else read_lanes(lanes, plain),
-        fairness=engine_options.fairness(fair_tenants, tenant_budget or ()),
+        lanes=_lanes(lanes, file.lanes, plain),
+        fairness=engine_options.fairness(fair_tenants, tenant_budget or (), file.tenants),
         admission=AdmissionMode(admission),
         preemption=PreemptionMode(preemption),
         prefix_cache=prefix_cache,
@@ -180,7 +198,7 @@ def engine(
         swap_gib=swap_gib,
         cost=engine_options.cost_model(cost),
     )
-    config = EngineServerConfig(
+    served = EngineServerConfig(
         host=host,
         grpc_port=grpc_port,
         http_port=http_port,
@@ -189,6 +207,9 @@ def engine(
         rank_model=rank_model,
         report=report,
     )
+    if check:
+        engine_config.show(ctx, setup, as_json=as_json)
+        return
     loaded = engine_setup.load(setup, Home.resolve().cache)
     setup = engine_setup.with_cost(setup, loaded)
     start = engine_setup.starter(setup, loaded)
@@ -196,6 +217,15 @@ def engine(
     if setup.cost is not None:
         facts["cost"] = engine_options.cost_text(setup.cost)
     try:
-        asyncio.run(run(config, start, CollectorRegistry(), facts=facts, ready_file=ready_file))
+        asyncio.run(run(served, start, CollectorRegistry(), facts=facts, ready_file=ready_file))
     except EngineStopped as error:
         raise UserError(str(error), status=1) from None
+
+
+def _lanes(path: Path | None, tables: object, plain: LaneSpec) -> tuple[LaneSpec, ...]:
+    """Those of a file of lanes, else of the configuration file, else one."""
+    from serving.lanes_file import lanes_of, read_lanes
+
+    if path is not None:
+        return read_lanes(path, plain)
+    return (plain,) if tables is None else lanes_of(tables, plain)
