@@ -15,6 +15,8 @@ from engine.native.records import Act
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2")
 #: Norms that multiply by 1 + weight.
 _OFFSET = ("gemma", "gemma2")
+#: Rotary embeddings whose angles depend on the longest position of a batch.
+_BY_LENGTH = ("dynamic", "longrope")
 _ACTS = {"silu": Act.SILU, "gelu_pytorch_tanh": Act.GELU_TANH, "gelu": Act.GELU}
 
 
@@ -22,6 +24,8 @@ def fits(network: Any) -> bool:
     """Whether ``network`` is one of them, of exactly the classes that transformers has."""
     kind = network.config.model_type
     if kind not in FAMILIES or network.dtype not in DTYPES:
+        return False
+    if network.model.rotary_emb.rope_type in _BY_LENGTH:
         return False
     known = importlib.import_module(f"transformers.models.{kind}.modeling_{kind}")
     name = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",

@@ -1,0 +1,67 @@
+"""The fastest way to run a network, of those that give the logits it should."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine import linear, llama
+from engine.attention.choose import choose
+from engine.attention.interface import NAME, Backend
+from engine.attention.native import NativePaged
+from engine.forward import Forward, Transformers
+from engine.native import families
+from engine.native.library import Native
+from engine.probe import Geometry
+from engine.selftest import check_network, matches
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """``forward`` takes the pool and batches of ``attention``. ``packed_linears``: how many of
+    its weights were laid out anew."""
+
+    forward: Forward
+    attention: Backend
+    packed_linears: int
+
+
+def fastest(network: Any, geometry: Geometry, native: Native | None) -> Way:
+    """Tries what is fast first: a program of ``native``, then torch with fewer operators.
+
+    Raises ``ValueError`` when even transformers' own forward is off under paged attention.
+    """
+    device, dtype = network.device, network.dtype
+    attention = choose(device, dtype, native)
+    try:
+        expected = check_network(network, attention, geometry)
+    except ValueError as error:
+        if not isinstance(attention, NativePaged):
+            raise
+        attention = choose(device, dtype)
+        expected = check_network(network, attention, geometry)
+        log.warning("the compiled attention fails its check (%s); torch's is used", error)
+    network.set_attn_implementation(NAME)
+    pack = device.type == "cpu" and linear.supported(dtype)
+    for name, make, linears in _candidates(network, attention, pack):
+        forward = make()
+        same, off = matches(forward, network, attention, geometry, expected)
+        if same:
+            return Way(forward, attention, linears)
+        log.warning("%s is off by %.2g and is not used", name, off)
+    return Way(Transformers(network), attention, linear.pack(network) if pack else 0)
+
+
+def _candidates(
+    network: Any, attention: Backend, pack: bool
+) -> Iterator[tuple[str, Callable[[], Forward], int]]:
+    layers = len(getattr(getattr(network, "model", network), "layers", ()))
+    if isinstance(attention, NativePaged) and families.fits(network):
+        native = attention.native
+        yield "the program", lambda: families.compile_network(network, native), 4 * layers + 1
+    if llama.fits(network):
+        yield "the short forward", lambda: llama.Llama(network, pack=pack), (4 * layers + 1) * pack
