@@ -15,7 +15,7 @@ from ranker.types import Outcome
 from serving.backend import Backend
 from serving.drain import Gate, StopSignal, drain
 from serving.generate_service import GenerateService
-from serving.generation import Generator, GeneratorConfig
+from serving.generator import Generator, GeneratorConfig
 from serving.grpc_server import GrpcServer
 from serving.http_server import HttpServer, bracketed
 from serving.limits import Limits

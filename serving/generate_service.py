@@ -8,7 +8,7 @@ import grpc
 
 from serving.errors import RequestError, invalid
 from serving.generate_messages import accepted, response
-from serving.generation import Generator
+from serving.generator import Generator
 from serving.job import ChatTurn, Include, Job
 from serving.limits import Limits
 from serving.sampling import FIELDS, make_sampling

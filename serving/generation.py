@@ -1,70 +1,82 @@
-"""One generation, whichever edge it came in by: check, tokenise, rank, submit, stream, count."""
+"""A request that was accepted: its events, and what is counted and told of it."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-import uuid
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Protocol
 
-from engine.events import Dead, Ended, Event, InUse, Overloaded
-from engine.sampling import SamplingParams
-from ranker.types import Forecast
-from serving.backend import Backend
-from serving.checks import check_job
-from serving.errors import Kind, RequestError, invalid
-from serving.job import Job
-from serving.limits import Limits
+from engine.events import Ended, Event
 from serving.metrics import EngineMetrics
-
-#: When to try again, while nobody has left the full queue to measure it by.
-_RETRY_S = 1.0
+from serving.story import Story, Traces
 
 
-class Forecaster(Protocol):
-    """What of ``RankClient`` a generation needs."""
+class Account:
+    """Counts one request: each event when it leaves, the whole when it is over."""
 
-    async def forecast(self, prompt: str, served_model: str) -> Forecast | None: ...
+    def __init__(
+        self, story: Story, metrics: EngineMetrics, traces: Traces, clock: Callable[[], float]
+    ) -> None:
+        self.story = story
+        self._metrics = metrics
+        self._traces = traces
+        self._clock = clock
+        self._last: float | None = None
+
+    def elapsed(self) -> float:
+        """Seconds since it arrived."""
+        return self._clock() - self.story.arrival
+
+    def event(self, event: Event) -> None:
+        now = self.elapsed()
+        if isinstance(event, Ended):
+            self._metrics.finished(event, now)
+            self._traces.ended(self.story, event)
+        elif event.tokens:
+            if self._last is None:
+                self._metrics.first_token(now, self.story.prompt_tokens, len(event.tokens))
+            else:
+                self._metrics.next_tokens(now - self._last, len(event.tokens))
+            self._last = now
+
+    def left(self) -> None:
+        """Its caller gave up."""
+        self._metrics.aborted(self.story.forecast is not None)
+        self._traces.left(self.story)
 
 
 class Generation:
-    """A request that was accepted. Iterate ``events`` once; ``close`` in any case.
+    """Iterate ``events`` once; ``close`` in any case.
 
-    ``forecast``: what it is scheduled by, if it is scored. ``elapsed``: seconds since it arrived.
+    ``release`` is called once, when it is over; with true when it did not end by itself.
     ``position``: requests of its lane that wait before it now; ``None`` when it ended.
     """
 
     def __init__(
         self,
-        job: Job,
-        prompt_tokens: int,
-        forecast: Forecast | None,
+        account: Account,
         events: AsyncIterator[Event],
-        abort: Callable[[], None],
-        count: Callable[[Event], None],
-        elapsed: Callable[[], float],
+        release: Callable[[bool], None],
         position: Callable[[], int | None],
     ) -> None:
-        self.request_id = job.request_id
-        self.include = job.include
-        self.prompt_tokens = prompt_tokens
-        self.forecast = forecast
-        self.elapsed = elapsed
+        story = account.story
+        self.request_id = story.request_id
+        self.include = story.job.include
+        self.prompt_tokens = story.prompt_tokens
+        self.forecast = story.forecast  #: what it is scheduled by; ``None``: unscored
+        self.elapsed = account.elapsed
         self.position = position
+        self._account = account
         self._events = events
-        self._abort = abort
-        self._count = count
+        self._release = release
         self._over = False
 
     async def events(self) -> AsyncIterator[Event]:
         """Tokens as they come, then exactly one ``Ended``."""
         try:
             async for event in self._events:
-                self._over = isinstance(event, Ended)
-                self._count(event)
+                if isinstance(event, Ended):
+                    self._over = True
+                    self._release(False)
+                self._account.event(event)
                 yield event
                 if self._over:
                     return
@@ -75,187 +87,5 @@ class Generation:
         """Abort the request unless it ended by itself. May be called again."""
         if not self._over:
             self._over = True
-            self._abort()
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratorConfig:
-    """``rank_model``: the served model under which the rank service knows this one; empty means
-    the service's own."""
-
-    rank_model: str
-    tokenizer_threads: int = 1
-
-    def __post_init__(self) -> None:
-        if self.tokenizer_threads < 1:
-            raise ValueError(f"tokenizer_threads must be at least 1, got {self.tokenizer_threads}")
-
-
-class Generator:
-    """Accepts jobs for one backend. Belongs to one event loop."""
-
-    def __init__(
-        self,
-        backend: Backend,
-        forecaster: Forecaster | None,
-        metrics: EngineMetrics,
-        config: GeneratorConfig,
-        limits: Limits | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._backend = backend
-        self._forecaster = forecaster
-        self._metrics = metrics
-        self._config = config
-        self._limits = limits or Limits()
-        self._clock = clock
-        self._running: set[str] = set()
-        self._threads = ThreadPoolExecutor(config.tokenizer_threads, thread_name_prefix="tokenize")
-
-    @property
-    def model(self) -> str:
-        return self._backend.model
-
-    @property
-    def ready(self) -> bool:
-        return self._backend.alive
-
-    def check_model(self, model: str) -> None:
-        """Raises NOT_FOUND for a model that is not the one served."""
-        if model and model != self.model:
-            raise RequestError(
-                Kind.NOT_FOUND,
-                f"model: {model[:64]!r} is not served here; {self.model!r} is",
-                field="model",
-                code="model_not_found",
-            )
-
-    async def start(self, job: Job) -> Generation:
-        """Queue ``job``. Raises ``RequestError`` when it is refused, and leaves nothing then."""
-        try:
-            return await self._start(job, self._clock())
-        except RequestError as error:
-            self._metrics.refused(error.kind.name.lower())
-            raise
-
-    async def _start(self, job: Job, arrival: float) -> Generation:
-        self.check_model(job.model)
-        check_job(job, self._limits, self._backend.lanes)
-        if job.request_id in self._running:
-            raise _in_use()
-        asked = job.sampling.max_tokens
-        job = job if job.request_id else replace(job, request_id=uuid.uuid4().hex)
-        self._running.add(job.request_id)
-        try:
-            # Both at once: the forecast's deadline runs while the tokenizer works.
-            ids, forecast = await asyncio.gather(self._tokens(job), self._forecast(job))
-            job = replace(job, sampling=self._fit(job, len(ids)))
-            try:
-                events = await self._backend.submit(
-                    job.request_id, ids, job.sampling, forecast, job.tenant, arrival,
-                    job.lane, job.priority,
-                )  # fmt: skip
-            except Overloaded as error:
-                raise _busy(error) from None
-            except Dead:
-                raise RequestError(Kind.UNAVAILABLE, "the engine has stopped") from None
-            except InUse:
-                # Running elsewhere, or just aborted and held until the step at hand is over.
-                raise _in_use() from None
-            except ValueError as error:
-                raise invalid(job.input_field, str(error)) from None
-        except BaseException:
-            # Cancelled while the engine took it, perhaps: it ignores ids it does not know.
-            self._abort(job.request_id)
-            raise
-
-        def leave() -> None:
-            self._metrics.aborted(forecast is not None)
-            self._abort(job.request_id)
-
-        self._metrics.accepted(asked)
-        count = self._counter(job.request_id, arrival, len(ids))
-        return Generation(
-            job,
-            len(ids),
-            forecast,
-            events,
-            leave,
-            count,
-            elapsed=lambda: self._clock() - arrival,
-            position=lambda: self._backend.position(job.request_id),
-        )
-
-    async def _tokens(self, job: Job) -> list[int]:
-        loop = asyncio.get_running_loop()
-        if job.prompt is not None:
-            return await loop.run_in_executor(self._threads, self._backend.encode, job.prompt)
-        turns = [(turn.role, turn.content) for turn in job.turns]
-        try:
-            return await loop.run_in_executor(self._threads, self._backend.encode_chat, turns)
-        except ValueError as error:
-            raise invalid("messages", str(error)) from None
-
-    async def _forecast(self, job: Job) -> Forecast | None:
-        if self._forecaster is None:
-            return None
-        return await self._forecaster.forecast(job.ranked_text, self._config.rank_model)
-
-    def _fit(self, job: Job, prompt_tokens: int) -> SamplingParams:
-        room = self._backend.context_length - prompt_tokens
-        if prompt_tokens < 1:
-            raise invalid(job.input_field, "holds no token")
-        if room < 1:
-            raise invalid(
-                job.input_field,
-                f"has {prompt_tokens} tokens; the model takes {self._backend.context_length} in "
-                f"prompt and answer together",
-            )
-        wanted = job.sampling.max_tokens
-        if wanted is None:
-            return replace(job.sampling, max_tokens=room)
-        if wanted > room:
-            raise invalid(
-                "max_tokens",
-                f"{wanted} and a prompt of {prompt_tokens} tokens are more than the "
-                f"{self._backend.context_length} that the model takes; at most {room} are left",
-            )
-        return job.sampling
-
-    def _abort(self, request_id: str) -> None:
-        self._running.discard(request_id)
-        self._backend.abort(request_id)
-
-    def _counter(
-        self, request_id: str, arrival: float, prompt_tokens: int
-    ) -> Callable[[Event], None]:
-        last: float | None = None
-
-        def count(event: Event) -> None:
-            nonlocal last
-            now = self._clock()
-            if isinstance(event, Ended):
-                self._running.discard(request_id)
-                self._metrics.finished(event, now - arrival)
-            elif event.tokens:
-                if last is None:
-                    self._metrics.first_token(now - arrival, prompt_tokens, len(event.tokens))
-                else:
-                    self._metrics.next_tokens(now - last, len(event.tokens))
-                last = now
-
-        return count
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False)
-
-
-def _busy(error: Overloaded) -> RequestError:
-    wait = _RETRY_S if error.retry_after is None else error.retry_after
-    return RequestError(Kind.BUSY, str(error), retry_after_s=wait, code="queue_full")
-
-
-def _in_use() -> RequestError:
-    return RequestError(
-        Kind.CONFLICT, "request_id: a request with this id is running", field="request_id"
-    )
+            self._account.left()
+            self._release(True)

@@ -21,7 +21,8 @@ from ranker.types import FinishReason
 from serving import jsonbody, openai_schema
 from serving.drain import Gate
 from serving.errors import Kind, RequestError, http_headers, openai_body
-from serving.generation import Generation, Generator
+from serving.generation import Generation
+from serving.generator import Generator
 from serving.limits import Limits
 from serving.logs import failure
 from serving.openai_answer import Answer, ChatAnswer, TextAnswer

@@ -19,7 +19,7 @@ from engine.token import Token
 from ranker.types import FinishReason, Forecast, Outcome
 from serving.drain import Gate
 from serving.generate_service import GenerateService
-from serving.generation import Forecaster, Generator, GeneratorConfig
+from serving.generator import Forecaster, Generator, GeneratorConfig
 from serving.grpc_server import GrpcServer
 from serving.http_server import HttpServer
 from serving.limits import Limits
