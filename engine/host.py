@@ -2,66 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
 
 import torch
 
 from engine.attention.pool import KVPool
 from engine.core.plan import Move
+from engine.cuda.crossing import Crossing
 
-#: Blocks that are moved together: as much of the device's memory is needed beside the pool.
-_TOGETHER = 8
 #: Bytes of a slab. Pinned memory is handed out in powers of two; one tensor for all of it could
 #: take twice what was asked for.
 _SLAB = 1 << 28
 
 
-class HostPool:
-    """Room for ``num_blocks`` blocks of ``pool``; pinned beside a GPU, so that copies are fast and
-    the step that follows need not wait for the CPU.
+class Way(Protocol):
+    """How blocks get to the host and back."""
 
-    All copies go to the current stream, as the model's own work does: nothing overtakes.
+    @property
+    def together(self) -> int:
+        """Blocks that are moved at once."""
+        ...
+
+    def out(self, content: torch.Tensor, targets: Sequence[torch.Tensor]) -> None:
+        """Copy ``content [n, *block]`` to n blocks of the host."""
+        ...
+
+    def back(self, sources: Sequence[torch.Tensor], lay: Callable[[torch.Tensor], None]) -> None:
+        """Hand n blocks of the host, ``[n, *block]``, to ``lay``."""
+        ...
+
+
+class Beside:
+    """The way where the device is the host."""
+
+    together = 8
+
+    def out(self, content: torch.Tensor, targets: Sequence[torch.Tensor]) -> None:
+        for row, target in zip(content, targets, strict=True):
+            target.copy_(row)
+
+    def back(self, sources: Sequence[torch.Tensor], lay: Callable[[torch.Tensor], None]) -> None:
+        lay(torch.stack(list(sources)))
+
+
+class HostPool:
+    """Room for ``num_blocks`` blocks of ``pool``; pinned beside a GPU, so that copies run beside
+    the steps.
+
+    A block of the device may be written anew as soon as :meth:`take_in` returns, and one that
+    :meth:`give_back` brought may be read: work of the device that follows waits where it must.
     """
 
     def __init__(self, pool: KVPool, num_blocks: int) -> None:
         if num_blocks < 0:
             raise ValueError(f"num_blocks must be >= 0, got {num_blocks}")
         self._pool = pool
-        self._block = pool.block
-        self._device, self._dtype = pool.device, pool.dtype
-        bytes_each = self._block[0] * self._block[1] * self._dtype.itemsize
+        block, dtype, device = pool.block, pool.dtype, pool.device
+        self._device = device
+        self._way: Way = Beside()
+        if device.type == "cuda" and num_blocks:
+            self._way = Crossing(device, dtype, block, num_blocks)
+        bytes_each = block[0] * block[1] * dtype.itemsize
         self._per_slab = max(1, _SLAB // bytes_each)
         self._slabs = [
             torch.empty(
-                (min(self._per_slab, num_blocks - first), *self._block),
-                dtype=self._dtype,
-                pin_memory=self._device.type == "cuda",
+                (min(self._per_slab, num_blocks - first), *block),
+                dtype=dtype,
+                pin_memory=device.type == "cuda",
             )
             for first in range(0, num_blocks, self._per_slab)
         ]
 
     def take_in(self, moves: Sequence[Move]) -> None:
         """Copy blocks of the device (``source``) to blocks here (``target``)."""
-        for part in _parts(moves):
+        for part in self._parts(moves):
             content = self._pool.lift(self._on_device([move.source for move in part]))
-            for row, move in zip(content, part, strict=True):
-                self._at(move.target).copy_(row, non_blocking=True)
+            self._way.out(content, [self._at(move.target) for move in part])
 
     def give_back(self, moves: Sequence[Move]) -> None:
         """Copy blocks here (``source``) to blocks of the device (``target``)."""
-        for part in _parts(moves):
-            content = torch.empty((len(part), *self._block), dtype=self._dtype, device=self._device)
-            for row, move in zip(content, part, strict=True):
-                row.copy_(self._at(move.source), non_blocking=True)
-            self._pool.lay(self._on_device([move.target for move in part]), content)
+        for part in self._parts(moves):
+            lay = partial(self._pool.lay, self._on_device([move.target for move in part]))
+            self._way.back([self._at(move.source) for move in part], lay)
 
     def _at(self, block: int) -> torch.Tensor:
         slab, row = divmod(block, self._per_slab)
         return self._slabs[slab][row]
 
     def _on_device(self, blocks: list[int]) -> torch.Tensor:
-        return torch.tensor(blocks, device=self._device)
+        ids = torch.tensor(blocks, pin_memory=self._device.type == "cuda")
+        return ids.to(self._device, non_blocking=True)
 
-
-def _parts(moves: Sequence[Move]) -> list[Sequence[Move]]:
-    return [moves[i : i + _TOGETHER] for i in range(0, len(moves), _TOGETHER)]
+    def _parts(self, moves: Sequence[Move]) -> list[Sequence[Move]]:
+        size = self._way.together
+        return [moves[i : i + size] for i in range(0, len(moves), size)]
