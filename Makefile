@@ -57,7 +57,7 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing what the tests need"
-	@$(PIP) install --quiet --constraint constraints.txt --editable '.[train,serve,engine,drift,dev]'
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[train,serve,engine,drift,tracing,dev]'
 	@touch $@
 
 proto: install-dev ## regenerate the committed protobuf code

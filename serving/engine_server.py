@@ -25,6 +25,7 @@ from serving.rank_client import RankClient, RankClientConfig
 from serving.rank_server import check_ports, check_seconds
 from serving.ready import announce
 from serving.snapshot import Snapshot
+from serving.story import Traces
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ async def run(
     facts: Mapping[str, str] | None = None,
     ready_file: Path | None = None,
     stop: StopSignal | None = None,
+    traces: Traces | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain. ``facts`` are announced with the addresses.
 
@@ -89,8 +91,9 @@ async def run(
         stack.push_async_callback(asyncio.to_thread, backend.close)
         registry.register(Snapshot(backend.stats, backend.stats_help))
         generator = Generator(
-            backend, ranks, metrics, GeneratorConfig(rank_model=config.rank_model), config.limits
-        )
+            backend, ranks, metrics, GeneratorConfig(rank_model=config.rank_model), config.limits,
+            traces=traces,
+        )  # fmt: skip
         stack.callback(generator.close)
         await _serve(config, generator, registry, stop, stack, facts or {}, ready_file)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import grpc
 
 from serving.errors import RequestError, invalid
 from serving.generate_messages import accepted, response
 from serving.generator import Generator
-from serving.job import ChatTurn, Include, Job
+from serving.job import ChatTurn, Include, Job, trace_of
 from serving.limits import Limits
 from serving.sampling import FIELDS, make_sampling
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
@@ -30,7 +31,9 @@ class GenerateService(generate_pb2_grpc.GenerateServiceServicer):  # type: ignor
         self, request: generate_pb2.GenerateRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[generate_pb2.GenerateResponse]:
         try:
-            generation = await self._generator.start(job_from(request, self._limits))
+            job = job_from(request, self._limits)
+            job = replace(job, trace=trace_of(context.invocation_metadata() or ()))
+            generation = await self._generator.start(job)
         except RequestError as error:
             raise _renamed(error) from None
         # The client may be gone while the generator below is not running.

@@ -88,7 +88,7 @@ class Generator:
 
     async def start(self, job: Job) -> Generation:
         """Queue ``job``. Raises ``RequestError`` when it is refused, and leaves nothing then."""
-        story = Story(job, self._clock())
+        story = Story(job, self.model, self._clock())
         try:
             return await self._start(job, story)
         except RequestError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from engine.sampling import SamplingParams
@@ -31,6 +32,7 @@ class Job:
 
     An empty ``model`` means the one that is served, an empty ``request_id`` a new one, an empty
     ``lane`` the first. Within a lane that orders by priority, the lower ``priority`` goes first.
+    ``trace``: W3C headers of the trace that the call belongs to.
     """
 
     model: str
@@ -42,6 +44,7 @@ class Job:
     lane: str = ""
     priority: int = 0
     include: Include = Include()
+    trace: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def input_field(self) -> str:
@@ -58,3 +61,8 @@ class Job:
             return self.prompt
         said = [turn.content for turn in self.turns if turn.role == "user"]
         return said[-1] if said else self.turns[-1].content
+
+
+def trace_of(headers: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
+    """The W3C trace context in a call's headers or metadata, whose names are in lower case."""
+    return {k: v for k, v in headers if k in ("traceparent", "tracestate") and isinstance(v, str)}

@@ -42,6 +42,16 @@ _LANE = {
 _SLO = {"ttft": NUMBER, "tpot": NUMBER, "e2el": NUMBER}
 
 
+def choose_lanes(path: Path | None, tables: object, default: LaneSpec) -> tuple[LaneSpec, ...]:
+    """Those of a file of lanes, else of a configuration's ``[[lane]]`` tables, else one.
+
+    Raises as :func:`read_lanes`.
+    """
+    if path is not None:
+        return read_lanes(path, default)
+    return (default,) if tables is None else lanes_of(tables, default)
+
+
 def read_lanes(path: Path, default: LaneSpec) -> tuple[LaneSpec, ...]:
     """The lanes of a file; what one leaves out is as in ``default``.
 

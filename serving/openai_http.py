@@ -23,6 +23,7 @@ from serving.drain import Gate
 from serving.errors import Kind, RequestError, http_headers, openai_body
 from serving.generation import Generation
 from serving.generator import Generator
+from serving.job import trace_of
 from serving.limits import Limits
 from serving.logs import failure
 from serving.openai_answer import Answer, ChatAnswer, TextAnswer
@@ -100,6 +101,7 @@ class OpenAI:
             call = parse(jsonbody.parse(body), self._limits)
             # For gateways, and clients that cannot add a field.
             call = call.in_lane(request.headers.get(LANE_HEADER, ""))
+            call = call.traced(trace_of(request.headers.items()))
             await unless_disconnected(self._answer(call, kind, request, send), request.receive)
 
     async def _answer(

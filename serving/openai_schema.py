@@ -54,6 +54,10 @@ class Call:
         """This call in lane ``name``, unless its body names one."""
         return self if self.job.lane else replace(self, job=replace(self.job, lane=name))
 
+    def traced(self, headers: Mapping[str, str]) -> Call:
+        """This call as part of the trace that W3C ``headers`` name."""
+        return replace(self, job=replace(self.job, trace=headers)) if headers else self
+
 
 def completion(body: Mapping[str, Any], limits: Limits) -> Call:
     """``POST /v1/completions``. Raises INVALID naming the field."""

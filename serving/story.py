@@ -15,11 +15,13 @@ from serving.job import Job
 class Story:
     """Times are seconds of the front's monotonic clock, ``None`` for what did not happen (yet).
 
-    ``job`` is as it came, ``request_id`` the one it got; ``ranked``: when the rank service was
-    asked and had answered, or not in time; ``queued``: when the engine took the request.
+    ``job`` is as it came, ``model`` the one that is served, ``request_id`` the one it got.
+    ``ranked``: when the rank service was asked and had answered, or not in time. ``queued``: when
+    the engine took the request.
     """
 
     job: Job
+    model: str
     arrival: float
     request_id: str = ""
     ranked: tuple[float, float] | None = None

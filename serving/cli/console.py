@@ -48,6 +48,7 @@ _EXTRAS = {
     "yaml": "train",
     "evidently": "drift",
     "plotly": "drift",
+    "opentelemetry": "tracing",
 }
 
 

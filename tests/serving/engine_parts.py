@@ -26,6 +26,7 @@ from serving.limits import Limits
 from serving.metrics import EngineMetrics
 from serving.openai_http import OpenAI
 from serving.snapshot import Snapshot
+from serving.story import Traces
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
 
 #: What every answer of a :class:`WordBackend` is said to have taken.
@@ -155,12 +156,16 @@ class Front:
 
 @asynccontextmanager
 async def serve_front(
-    backend: WordBackend | None = None, forecaster: Forecaster | None = None
+    backend: WordBackend | None = None,
+    forecaster: Forecaster | None = None,
+    traces: Traces | None = None,
 ) -> AsyncIterator[Front]:
     backend, limits, registry = backend or WordBackend(), Limits(), CollectorRegistry()
     registry.register(Snapshot(backend.stats, backend.stats_help))
     config = GeneratorConfig(rank_model="sharegpt")
-    generator = Generator(backend, forecaster, EngineMetrics(registry), config, limits)
+    generator = Generator(
+        backend, forecaster, EngineMetrics(registry), config, limits, traces=traces
+    )
     gate = Gate()
     service = GenerateService(generator, limits)
     http = HttpServer(OpenAI(generator, gate, registry, limits).app(), "127.0.0.1", 0)
