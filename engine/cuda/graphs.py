@@ -16,8 +16,10 @@ from typing import Protocol
 import torch
 
 from engine.attention.cuda import CudaPaged
-from engine.attention.interface import StepContext
+from engine.attention.interface import Backend, StepContext
+from engine.attention.pool import KVPool
 from engine.cuda.batch import CudaBatch
+from engine.cuda.buckets import Buckets
 from engine.cuda.pages import PagePool
 from engine.forward import Forward
 
@@ -118,25 +120,34 @@ class Graphed:
 
 
 @torch.inference_mode()
-def graphed(plain: Forward, attention: CudaPaged, pool: PagePool) -> Graphed | None:
-    """``plain`` with the decode steps of ``attention`` recorded; ``None``, and a line in the log,
-    when those of this model cannot be."""
-    device = pool.device
-    before, begun = torch.cuda.mem_get_info(device)[0], time.perf_counter()
+def recorded(
+    plain: Forward, attention: Backend, pool: KVPool, buckets: Buckets
+) -> tuple[Forward, Backend]:
+    """``plain`` and ``attention`` with the decode steps of ``buckets`` as graphs; as they are
+    where there is no GPU, and with a line in the log where the steps cannot be recorded."""
+    if pool.device.type != "cuda" or not isinstance(attention, CudaPaged):
+        return plain, attention
+    assert isinstance(pool, PagePool)
+    if not attention.kernel.static:
+        log.info("CUDA graphs: off, for no graph can hold %s", attention.kernel.name)
+        return plain, attention
+    padded = attention.padded(buckets)
+    before, begun = torch.cuda.mem_get_info(pool.device)[0], time.perf_counter()
     try:
-        made = Graphed(plain, attention, pool, CudaRecorder(device))
-        torch.cuda.synchronize(device)
+        made = Graphed(plain, padded, pool, CudaRecorder(pool.device))
+        torch.cuda.synchronize(pool.device)
     except (RuntimeError, NotImplementedError) as error:
-        # RuntimeError: an operator that waits for the device, as routers of experts do.
+        # RuntimeError: out of memory, or an operator that waits for the device, as those of
+        # experts may.
         log.warning(
             "CUDA graphs: off, for the decode steps of this model cannot be recorded (%s: %s)",
             type(error).__name__,
             str(error).partition("\n")[0],
         )
-        return None
+        return plain, attention
     log.info(
         "CUDA graphs: %d decode sizes up to %d recorded in %.1f s, %.2f GiB",
         len(made.sizes), made.sizes[-1], time.perf_counter() - begun,
-        (before - torch.cuda.mem_get_info(device)[0]) / 2**30,
+        (before - torch.cuda.mem_get_info(pool.device)[0]) / 2**30,
     )  # fmt: skip
-    return made
+    return made, padded
