@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine import linear, llama
+from engine.architecture import text_config
 from engine.attention.choose import choose
 from engine.attention.interface import NAME, Backend
 from engine.attention.native import NativePaged
@@ -36,7 +37,7 @@ def fastest(network: Any, geometry: Geometry, native: Native | None) -> Way:
     Raises ``ValueError`` when even transformers' own forward is off under paged attention.
     """
     device, dtype = network.device, network.dtype
-    attention = choose(device, dtype, native)
+    attention = choose(device, dtype, native, _heads(network, geometry))
     try:
         expected = check_network(network, attention, geometry)
     except ValueError as error:
@@ -54,6 +55,14 @@ def fastest(network: Any, geometry: Geometry, native: Native | None) -> Way:
             return Way(forward, attention, linears)
         log.warning("%s is off by %.2g and is not used", name, off)
     return Way(Transformers(network), attention, linear.pack(network) if pack else 0)
+
+
+def _heads(network: Any, geometry: Geometry) -> tuple[int, int, int]:
+    """Query heads, key heads and head dimension, as good as any where layers differ."""
+    heads = getattr(text_config(network.config), "num_attention_heads", None)
+    if not isinstance(heads, int) or heads % geometry.kv_heads:
+        heads = geometry.kv_heads
+    return heads, geometry.kv_heads, geometry.head_dim
 
 
 def _candidates(

@@ -9,17 +9,34 @@ import torch
 from engine.attention.interface import StepContext
 from engine.attention.pool import KVShape
 from engine.core.plan import Plan
+from engine.cuda import graphs
+from engine.cuda.buckets import Buckets
 from engine.host import HostPool
 from engine.models import Model
 
 
 class Runner:
-    """A model and the cache its blocks live in; ``host_blocks`` is how many can be swapped out."""
+    """A model and the cache its blocks live in; ``host_blocks`` is how many can be swapped out.
 
-    def __init__(self, model: Model, shape: KVShape, host_blocks: int = 0) -> None:
+    ``buckets``: the decode steps that become CUDA graphs, where the model and its device have
+    them; ``None``: none do.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        shape: KVShape,
+        host_blocks: int = 0,
+        buckets: Buckets | None = None,
+    ) -> None:
         self.model = model
         self.shape = shape
+        self._forward, self._attention = model.forward, model.attention
         self._pool = model.attention.pool(shape, model.dtype, model.device)
+        if buckets is not None:
+            self._forward, self._attention = graphs.recorded(
+                model.forward, model.attention, self._pool, buckets
+            )
         self._host = HostPool(self._pool, host_blocks)
 
     @torch.inference_mode()
@@ -50,12 +67,11 @@ class Runner:
         ``tokens[id]`` is prompt + output + drafts of each request of the plan; one with n drafts
         is named 1 + n times, for the logits behind its last token and behind each draft.
         """
-        attention = self.model.attention
-        work = attention.batch(plan, tokens, self.shape, self.model.device)
+        work = self._attention.batch(plan, tokens, self.shape, self.model.device)
         # Prompt chunks that sample nothing still need one row: 0 would mean all of them.
         rows = work.sampled_rows if work.sampled else work.token_ids.new_zeros(1)
-        logits = self.model.forward(
-            work.token_ids, work.positions, rows, StepContext(self._pool, work, attention)
+        logits = self._forward(
+            work.token_ids, work.positions, rows, StepContext(self._pool, work, self._attention)
         )
         return work.sampled, logits[: len(work.sampled)]
 

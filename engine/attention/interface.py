@@ -49,7 +49,13 @@ class Batch:
 
 
 class Backend(Protocol):
-    """Storage and arithmetic of attention on one kind of device."""
+    """Storage and arithmetic of attention on one kind of device.
+
+    ``page``: a block must hold a multiple of so many tokens.
+    """
+
+    @property
+    def page(self) -> int: ...
 
     def pool(self, shape: KVShape, dtype: torch.dtype, device: torch.device) -> KVPool:
         """Memory for keys and values, zeroed."""

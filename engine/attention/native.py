@@ -22,6 +22,8 @@ class NativePaged:
     same bits.
     """
 
+    page = 1
+
     def __init__(self, native: Native) -> None:
         self.native = native
 

@@ -18,6 +18,8 @@ from engine.core.plan import Plan
 class TorchPaged:
     """A :class:`~engine.attention.interface.Backend`."""
 
+    page = 1
+
     def pool(self, shape: KVShape, dtype: torch.dtype, device: torch.device) -> TorchPool:
         return TorchPool(shape, dtype, device)
 
