@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import torch
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -41,3 +44,36 @@ def cpu_multiplies_bf16() -> bool:
     """Whether this CPU has bfloat16 products (AVX512-BF16 or AMX), as far as torch can tell."""
     checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     return any(bool(getattr(torch.cpu, check, bool)()) for check in checks)
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that can still be had on ``device``; ``None`` where the system doesn't say.
+
+    On a CPU, what Linux deems available, within the limit of this process's control group.
+    """
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found += [int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable:")]
+        group = Path("/sys/fs/cgroup")
+        limit, used = ((group / f"memory.{name}").read_text() for name in ("max", "current"))
+        found += [max(0, int(limit) - int(used))] if limit.strip() != "max" else []
+    except (OSError, ValueError, IndexError):
+        pass  # another system, or no control groups: what was found has to do
+    return min(found, default=None)
+
+
+def check_room(network: Any, device: torch.device) -> None:
+    """Raise ``ValueError`` when the weights of ``network``, on the CPU now, don't fit a GPU."""
+    if device.type != "cuda":
+        return
+    needed = sum(x.numel() * x.element_size() for x in network.parameters() if not x.is_cuda)
+    free = free_memory(device)
+    if free is not None and needed > free:
+        raise ValueError(
+            f"device: the weights take {needed / 2**30:.1f} GiB and {device} has "
+            f"{free / 2**30:.1f} GiB free; take a narrower dtype, another device, or a smaller "
+            "model"
+        )

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
-from engine.attention.interface import StepContext
+from engine.attention.interface import Current, StepContext
 
 
 class Forward(Protocol):
@@ -28,16 +28,14 @@ class Transformers:
 
     def __init__(self, network: Any) -> None:
         self._network = network
+        self._current = Current.of(network)
 
     def __call__(
         self, ids: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor, step: StepContext
     ) -> torch.Tensor:
+        self._current.step = step
         out = self._network(
-            input_ids=ids[None],
-            position_ids=positions[None],
-            use_cache=False,
-            logits_to_keep=rows,
-            step=step,
+            input_ids=ids[None], position_ids=positions[None], use_cache=False, logits_to_keep=rows
         )
         logits: torch.Tensor = out.logits[0]
         return logits

@@ -11,33 +11,32 @@ from typing import Any
 import torch
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from engine import linear, llama
-from engine.attention.choose import choose
+from engine import architecture, chat, probe
 from engine.attention.interface import NAME, Backend, paged_attention
 from engine.attention.pool import KVShape
-from engine.bundled import BUNDLED, prepare_bundled, quiet
-from engine.devices import resolve_device, resolve_dtype
-from engine.forward import Forward, Transformers
-from engine.selftest import check_network, matches
-
-__all__ = ["BUNDLED", "Model", "load", "prepare", "prepare_bundled"]
+from engine.devices import check_room, resolve_device, resolve_dtype
+from engine.fastest import fastest
+from engine.forward import Forward
+from engine.gguf_source import quiet
+from engine.native.library import Native
+from engine.probe import Geometry
 
 log = logging.getLogger(__name__)
-
-#: Rotary embeddings whose angles depend on the longest position of the batch: a packed row of
-#: many requests would mix them up.
-_UNSUPPORTED_ROPE = ("dynamic", "longrope")
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """``context_length`` counts tokens of prompt and output together."""
+    """``context_length`` counts tokens of prompt and output together.
+
+    ``config``: of the language model alone, where the model is more than that.
+    """
 
     name: str
     forward: Forward = field(repr=False)
     attention: Backend = field(repr=False)
     tokenizer: Any = field(repr=False)
     config: Any = field(repr=False)
+    geometry: Geometry
     context_length: int
     eos: frozenset[int]
     device: torch.device
@@ -53,18 +52,7 @@ class Model:
 
         Raises ``ValueError`` when the template refuses them or there is none.
         """
-        if not self.tokenizer.chat_template:
-            raise ValueError("this model has no chat template; send a prompt instead")
-        messages = [{"role": role, "content": content} for role, content in turns]
-        try:
-            text = self.tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True
-            )
-        except Exception as error:
-            # Templates raise jinja2 errors of their own wording, which may quote the messages.
-            raise ValueError(
-                f"the model's chat template refuses these messages ({type(error).__name__})"
-            ) from None
+        text = chat.render(self.tokenizer, turns)
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -76,116 +64,134 @@ class Model:
 
     def kv_shape(self, num_blocks: int, block_size: int) -> KVShape:
         """Geometry of a cache for this model."""
-        heads = self.config.num_attention_heads
-        return KVShape(
-            layers=self.config.num_hidden_layers,
-            kv_heads=getattr(self.config, "num_key_value_heads", None) or heads,
-            head_dim=getattr(self.config, "head_dim", None) or self.config.hidden_size // heads,
-            num_blocks=num_blocks,
-            block_size=block_size,
-        )
+        return kv_shape(self.geometry, num_blocks, block_size)
 
 
-def prepare(model: str, cache_dir: Path) -> tuple[str, str]:
-    """What ``model`` stands for as ``(name to serve it under, path or hub id for load)``.
-
-    The bundled model's name converts it at first use; a folder is served under its last part.
-    """
-    if model == BUNDLED:
-        return BUNDLED, str(prepare_bundled(cache_dir))
-    return (Path(model).resolve().name if Path(model).is_dir() else model), model
+def kv_shape(geometry: Geometry, num_blocks: int, block_size: int) -> KVShape:
+    """A cache of ``num_blocks`` blocks of ``block_size`` tokens for attention of ``geometry``."""
+    return KVShape(geometry.layers, geometry.kv_heads, geometry.head_dim, num_blocks, block_size)
 
 
 def load(
-    path_or_hub_id: str | Path,
+    folder: str | Path,
     *,
-    name: str | None = None,
+    name: str = "",
     device: str | torch.device = "auto",
     dtype: str | torch.dtype = "auto",
+    max_model_len: int = 0,
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+    native: Native | None = None,
 ) -> Model:
-    """Load, check and speed up a model.
+    """Load, check and speed up the model in ``folder`` (:mod:`engine.sources` finds others).
 
     ``device`` auto: CUDA where there is one. ``dtype`` auto: bfloat16 where the hardware
-    multiplies it, else float16 on CUDA and float32 on a CPU.
+    multiplies it, else float16 on CUDA and float32 on a CPU. ``max_model_len`` lowers the context
+    length; 0: the model's own. ``native``: compiled kernels, for speed on a CPU. The rest as
+    :class:`engine.sources.ModelSource` has it.
 
-    Raises ``ValueError`` when there is no such model, or the engine cannot run its architecture
-    correctly; the message says what is in the way.
+    Raises ``ValueError`` when the engine cannot run its architecture correctly, or it doesn't fit
+    the device; the message says what is in the way.
     """
-    source = str(path_or_hub_id)
+    folder = Path(folder)
     device = resolve_device(device)
     dtype = resolve_dtype(dtype, device)
-    try:
-        config = AutoConfig.from_pretrained(source)
-        tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"model: cannot load {source!r}; give a folder with config.json and a tokenizer, or "
-            f"the id of a model on the hub ({type(error).__name__})"
-        ) from error
-    check_config(config)
+    config, tokenizer = _described(folder, trust_remote_code)
+    architecture.check_config(config)
+    architecture.positions(config, max_model_len)
     AttentionInterface.register(NAME, paged_attention)
-    with quiet():
-        network = AutoModelForCausalLM.from_pretrained(
-            source, dtype=dtype, attn_implementation=NAME
-        )
-    return adopt(network, tokenizer, name or Path(source).name, device)
+    try:
+        with quiet():
+            network = AutoModelForCausalLM.from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                attn_implementation=NAME,
+                use_safetensors=None if allow_pickle else True,
+                trust_remote_code=trust_remote_code,
+                local_files_only=True,
+            )
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        raise ValueError(
+            f"model: transformers cannot load the weights of {folder} as a causal language model "
+            f"({type(error).__name__}: {_first_line(error)})"
+        ) from error
+    return adopt(network, tokenizer, name or folder.name, device, max_model_len, native)
 
 
-def adopt(network: Any, tokenizer: Any, name: str, device: torch.device) -> Model:
+def _described(folder: Path, trust_remote_code: bool) -> tuple[Any, Any]:
+    """Configuration and tokenizer. Never asks on the terminal, as transformers would."""
+    made: list[Any] = []
+    for part, cls in (("config.json", AutoConfig), ("a tokenizer", AutoTokenizer)):
+        try:
+            made.append(
+                cls.from_pretrained(
+                    folder, trust_remote_code=trust_remote_code, local_files_only=True
+                )
+            )
+        except Exception as error:  # of many types, and of the tokenizer libraries' own
+            if "trust_remote_code" in str(error):
+                raise ValueError(
+                    f"model: {folder} is run by Python code of its own, which is not executed; "
+                    "pass --trust-remote-code if you have read it"
+                ) from None
+            raise ValueError(
+                f"model: cannot load {str(folder)!r}; give a folder with config.json and a "
+                f"tokenizer: {part} cannot be read ({type(error).__name__}: {_first_line(error)})"
+            ) from error
+    return made[0], made[1]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:200]
+
+
+def adopt(
+    network: Any,
+    tokenizer: Any,
+    name: str,
+    device: torch.device,
+    max_model_len: int = 0,
+    native: Native | None = None,
+) -> Model:
     """A network of transformers that is in memory, moved to ``device`` and made ready to serve.
 
     Changes ``network``, which is of no further use to the caller. Raises as :func:`load`.
     """
-    check_config(network.config)
+    architecture.check_config(network.config)
+    context_length, reason = architecture.positions(network.config, max_model_len)
+    if reason:
+        log.warning("the context is limited to %d positions: %s", context_length, reason)
     AttentionInterface.register(NAME, paged_attention)
+    check_room(network, device)
     network = network.to(device).eval().requires_grad_(False)
     network.config.use_cache = False
-    backend = choose(device, network.dtype)
-    expected = check_network(network, backend)
-    network.set_attn_implementation(NAME)
-    config, dtype = network.config, network.dtype
-    pack = device.type == "cpu" and linear.supported(dtype)
-    forward, packed = _fastest(network, backend, expected, pack)
+    geometry = _geometry(network)
+    way = fastest(network, geometry, native)
     return Model(
         name=name,
-        forward=forward,
-        attention=backend,
+        forward=way.forward,
+        attention=way.attention,
         tokenizer=tokenizer,
-        config=config,
-        context_length=config.max_position_embeddings,
+        config=architecture.text_config(network.config),
+        geometry=geometry,
+        context_length=context_length,
         eos=_eos(network, tokenizer),
         device=device,
-        dtype=dtype,
-        packed_linears=packed,
+        dtype=network.dtype,
+        packed_linears=way.packed_linears,
     )
 
 
-def _fastest(
-    network: Any, backend: Backend, expected: torch.Tensor, pack: bool
-) -> tuple[Forward, int]:
-    """The fastest forward that gives the ``expected`` logits, and how many linears it packed."""
-    if llama.fits(network):
-        fast = llama.Llama(network, pack=pack)
-        same, error = matches(fast, network, backend, expected)
-        if same:
-            return fast, fast.linears
-        log.warning("the fast forward is off by %.2g; transformers' own is used", error)
-    return Transformers(network), linear.pack(network) if pack else 0
-
-
-def check_config(config: Any) -> None:
-    """Raise ``ValueError`` when ``config`` asks for what the paged attention does not compute."""
-    kind = config.model_type
-    layers = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
-    if layers:
-        raise ValueError(f"model: {kind} has {', '.join(sorted(layers))} layers, not supported yet")
-    if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
-        raise ValueError(f"model: {kind} uses a sliding window, which is not supported yet")
-    rope = getattr(config, "rope_parameters", None) or {}
-    if rope.get("rope_type") in _UNSUPPORTED_ROPE:
-        raise ValueError(f"model: rope type {rope['rope_type']!r} is not supported")
-    if not getattr(config, "max_position_embeddings", None):
-        raise ValueError(f"model: {kind} does not say how many positions it takes")
+def _geometry(network: Any) -> Geometry:
+    try:
+        return probe.probe(network)
+    except Exception as error:
+        known = isinstance(error, probe.NotServed)
+        raise ValueError(
+            f"model: {network.config.model_type} cannot be served: "
+            + (str(error) if known else f"{type(error).__name__}: {_first_line(error)}")
+        ) from error
 
 
 def _eos(network: Any, tokenizer: Any) -> frozenset[int]:

@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 
+from engine.architecture import text_config
 from engine.attention.interface import NAME, Backend, StepContext
 from engine.attention.pool import KVShape
 from engine.core.plan import Plan, Step
 from engine.forward import Forward, Transformers
+from engine.probe import Geometry
 
 _LENGTHS = (9, 6)
 _BLOCK = 4
@@ -17,7 +19,7 @@ _BLOCK = 4
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
 
 
-def check_network(network: Any, backend: Backend) -> torch.Tensor:
+def check_network(network: Any, backend: Backend, geometry: Geometry) -> torch.Tensor:
     """Run two short sequences whole and in pieces, and compare; the logits to compare with.
 
     One piece is a chunk behind another, one a decode beside a prompt. Finds architectures that
@@ -29,9 +31,11 @@ def check_network(network: Any, backend: Backend) -> torch.Tensor:
     before = network.config._attn_implementation
     try:
         network.set_attn_implementation("eager")
-        expected = torch.cat([_whole(network, ids) for ids in _tokens(network.config).values()])
+        expected = torch.cat(
+            [_whole(network, ids) for ids in _tokens(text_config(network.config)).values()]
+        )
         network.set_attn_implementation(NAME)
-        same, error = matches(Transformers(network), network, backend, expected)
+        same, error = matches(Transformers(network), network, backend, geometry, expected)
     except Exception as problem:
         raise ValueError(
             f"model: {kind} cannot run in this engine ({type(problem).__name__}: {problem})"
@@ -47,10 +51,14 @@ def check_network(network: Any, backend: Backend) -> torch.Tensor:
 
 
 def matches(
-    forward: Forward, network: Any, backend: Backend, expected: torch.Tensor
+    forward: Forward,
+    network: Any,
+    backend: Backend,
+    geometry: Geometry,
+    expected: torch.Tensor,
 ) -> tuple[bool, float]:
     """Whether ``forward`` gives the ``expected`` logits of ``network``, and its relative error."""
-    got = _in_pieces(forward, network, backend)
+    got = _in_pieces(forward, network, backend, geometry)
     error = float((got - expected).norm() / expected.norm())
     return error <= _TOLERANCE[network.dtype], error
 
@@ -70,16 +78,11 @@ def _whole(network: Any, ids: list[int]) -> torch.Tensor:
 
 
 @torch.inference_mode()
-def _in_pieces(forward: Forward, network: Any, backend: Backend) -> torch.Tensor:
-    config = network.config
-    heads = config.num_attention_heads
-    shape = KVShape(
-        layers=config.num_hidden_layers,
-        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
-        head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
-        num_blocks=6,
-        block_size=_BLOCK,
-    )
+def _in_pieces(
+    forward: Forward, network: Any, backend: Backend, geometry: Geometry
+) -> torch.Tensor:
+    block = max(_BLOCK, backend.page)
+    shape = KVShape(geometry.layers, geometry.kv_heads, geometry.head_dim, 6, block)
     pool = backend.pool(shape, network.dtype, network.device)
     tables = {"0": (5, 0, 3), "1": (2, 4)}
     first, second = _LENGTHS
@@ -88,7 +91,7 @@ def _in_pieces(forward: Forward, network: Any, backend: Backend) -> torch.Tensor
         (Step("0", 5, first - 6, tables["0"], False),),
         (Step("0", first - 1, 1, tables["0"], True), Step("1", 0, second, tables["1"], True)),
     )
-    tokens = _tokens(config)
+    tokens = _tokens(text_config(network.config))
     for number, steps in enumerate(plans):
         work = backend.batch(Plan(number, steps), tokens, shape, network.device)
         rows = work.sampled_rows if work.sampled else work.token_ids.new_zeros(1)

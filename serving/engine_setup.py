@@ -24,17 +24,20 @@ from engine.core.costs import CostModel
 from engine.core.fairness import FairnessConfig
 from engine.core.lanes import Lane, LaneConfig
 from engine.core.policies import make
+from engine.devices import free_memory, resolve_device, resolve_dtype
 from engine.executor import TorchExecutor
+from engine.native import library
+from engine.native.library import Kernels
 from engine.profile import profile
 from engine.runner import Runner
+from engine.sources import ModelSource
 from ranker.types import Outcome
 from serving import cores
 from serving.lanes_file import LaneSpec
 
 log = logging.getLogger(__name__)
 
-#: Share of a GPU's free memory that the KV cache takes when the operator names no size.
-_GPU_SHARE = 0.6
+#: The KV cache of a CPU when the operator names no size.
 _CPU_GIB = 0.5
 
 
@@ -46,15 +49,23 @@ DEFAULT_LANE = LaneSpec(LaneConfig("default"))
 class EngineSetup:
     """What to serve and how.
 
-    ``kv_gib``: memory of the KV cache; 0 takes 0.5 GiB on a CPU, 60 % of what is free on a GPU.
+    ``model``, ``revision``, ``trust_remote_code`` and ``allow_pickle`` as
+    :class:`~engine.sources.ModelSource` has them. ``max_model_len``: tokens of prompt and answer
+    that one request may have; 0: as many as the model takes. ``kv_gib``: memory of the KV cache;
+    0 takes 0.5 GiB on a CPU, and on a GPU what the weights leave of ``gpu_memory_utilization``,
+    the share of its memory that this engine may use in all.
     ``swap_gib``: memory of the host that preempted requests may be moved to; 0: they recompute.
     ``cost``: what steps cost, measured at start when ``None`` (policies order by it, victims are
     chosen by it, a comparison of learned policies replays with it). ``threads`` 0: all cores this
-    process may use but one.
+    process may use but one. ``kernels``: what computes on a CPU.
     """
 
     model: str
     name: str = ""
+    revision: str = ""
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+    max_model_len: int = 0
     lanes: tuple[LaneSpec, ...] = (DEFAULT_LANE,)
     fairness: FairnessConfig | None = None
     admission: AdmissionMode = AdmissionMode.STATIC
@@ -63,19 +74,27 @@ class EngineSetup:
     device: str = "auto"
     dtype: str = "auto"
     threads: int = 0
+    kernels: Kernels = Kernels.AUTO
     max_num_seqs: int = 16
     max_num_batched_tokens: int = 512
     max_waiting: int = 10_000
     block_size: int = 32
     kv_gib: float = 0.0
+    gpu_memory_utilization: float = 0.85
     swap_gib: float = 0.0
     cost: CostModel | None = None
 
     def __post_init__(self) -> None:
-        if not self.model:
-            raise ValueError("model must not be empty")
+        self.source  # noqa: B018  # refuses what cannot be a model
         if not self.lanes:
             raise ValueError("lanes must name at least one lane")
+        if self.max_model_len < 0:
+            raise ValueError(f"max_model_len must be >= 0, got {self.max_model_len}")
+        if not 0 < self.gpu_memory_utilization <= 1:
+            raise ValueError(
+                "gpu_memory_utilization must be a share above 0 and up to 1, got "
+                f"{self.gpu_memory_utilization}"
+            )
         if self.threads < 0:
             raise ValueError(f"threads must be >= 0, got {self.threads}")
         for name in ("kv_gib", "swap_gib"):
@@ -88,6 +107,10 @@ class EngineSetup:
         # Refuse what cannot serve before a model is loaded for it.
         self.scheduler(1, 1)
         self.build_lanes(CostModel(1.0, 0.0, 0.0))
+
+    @property
+    def source(self) -> ModelSource:
+        return ModelSource(self.model, self.revision, self.trust_remote_code, self.allow_pickle)
 
     @property
     def needs_cost(self) -> bool:
@@ -129,10 +152,23 @@ class EngineSetup:
 
 
 def load(setup: EngineSetup, cache: Path) -> models.Model:
-    """Load the model, converting the bundled one at first use. Raises ``ValueError``."""
-    ThreadsConfig(setup.threads or max(1, cores.usable() - 1)).apply()
-    name, path = models.prepare(setup.model, cache)
-    return models.load(path, name=setup.name or name, device=setup.device, dtype=setup.dtype)
+    """Find the model, get or convert it at first use, and load it. Raises ``ValueError``."""
+    threads = setup.threads or max(1, cores.usable() - 1)
+    ThreadsConfig(threads).apply()
+    source = setup.source
+    device = resolve_device(setup.device)
+    dtype = resolve_dtype(setup.dtype, device)
+    on_cpu = device.type == "cpu"
+    return models.load(
+        source.folder(cache, str(dtype).removeprefix("torch."), log.info),
+        name=setup.name or source.default_name,
+        device=device,
+        dtype=dtype,
+        max_model_len=setup.max_model_len,
+        trust_remote_code=source.trust_remote_code,
+        allow_pickle=source.allow_pickle,
+        native=library.load(cache / "native", threads, setup.kernels) if on_cpu else None,
+    )
 
 
 def starter(
@@ -143,6 +179,11 @@ def starter(
     Raises ``ValueError`` when the KV cache would not hold a single block.
     """
     config = setup.scheduler(_blocks(setup, model), _host_blocks(setup, model))
+    if setup.max_model_len > config.capacity:
+        raise ValueError(
+            f"max_model_len: the KV cache holds {config.capacity} tokens, fewer than "
+            f"{setup.max_model_len}; raise kv_gib"
+        )
     lanes = setup.build_lanes(setup.cost)
     log.info(
         "%s: %s; KV cache for %d tokens, %d more on the host",
@@ -192,16 +233,27 @@ def check_one_thread(model: models.Model) -> None:
 
 
 def _blocks(setup: EngineSetup, model: models.Model) -> int:
+    free = free_memory(model.device)
     if setup.kv_gib:
         size = setup.kv_gib * 2**30
+        if free is not None and size > free:
+            raise ValueError(
+                f"kv_gib: {setup.kv_gib} is more than the {free / 2**30:.1f} GiB that "
+                f"{model.device} has left beside the model"
+            )
     elif model.device.type == "cuda":
-        size = _GPU_SHARE * torch.cuda.mem_get_info(model.device)[0]
+        free, total = torch.cuda.mem_get_info(model.device)
+        size = free - (1 - setup.gpu_memory_utilization) * total
     else:
         size = _CPU_GIB * 2**30
     block = _block_bytes(setup, model)
     blocks = int(size // block)
     if blocks < 1:
-        raise ValueError(f"kv_gib: {setup.kv_gib} holds no block of {block / 2**30:.4f} GiB")
+        raise ValueError(
+            f"{'kv_gib' if setup.kv_gib else 'gpu_memory_utilization'}: it leaves "
+            f"{max(0.0, size) / 2**30:.4f} GiB for the KV cache, less than one block of "
+            f"{block / 2**30:.4f} GiB"
+        )
     # More than every slot at full context can never be used.
     most = setup.max_num_seqs * math.ceil(model.context_length / setup.block_size)
     return min(blocks, most + 1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+import torch.nn.functional as F
 
 from engine.attention.pool import KVPool, KVShape
 from engine.core.plan import Plan
@@ -88,7 +89,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """What the attention of one forward pass works on; passed down as the keyword ``step``.
+    """What the attention of one forward pass works on.
 
     ``pool`` and ``batch`` are those that ``backend`` made.
     """
@@ -96,6 +97,28 @@ class StepContext:
     pool: KVPool
     batch: Batch
     backend: Backend
+
+
+class Current:
+    """The step at hand, where the attention modules of a network find it.
+
+    Not a keyword argument of the forward pass: some families don't pass those down.
+    """
+
+    _NAME = "shortfirst_current"
+
+    step: Any = None
+
+    @classmethod
+    def of(cls, module: torch.nn.Module) -> Current:
+        """That of a network, or of one of its attention modules; made for a network at first."""
+        found: Current | None = module.__dict__.get(cls._NAME)
+        if found is None:
+            found = cls()
+            for part in module.modules():
+                if part is module or hasattr(part, "layer_idx"):
+                    part.__dict__[cls._NAME] = found
+        return found
 
 
 def paged_attention(
@@ -107,7 +130,6 @@ def paged_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     *,
-    step: StepContext,
     sliding_window: int | None = None,
     softcap: float | None = None,
     s_aux: torch.Tensor | None = None,
@@ -119,7 +141,14 @@ def paged_attention(
     Raises ``NotImplementedError`` for what the backend would compute wrongly.
     """
     layer = int(module.layer_idx)  # type: ignore[arg-type]  # nn.Module types attributes loosely
+    step = Current.of(module).step
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     scale = q.shape[-1] ** -0.5 if scaling is None else scaling
-    spec = Spec(scale, sliding_window, softcap, s_aux)
-    return step.backend.attend(q, k, v, step, layer, spec).unsqueeze(0), None
+    spec = Spec(scale, sliding_window or None, softcap, s_aux)
+    dim, width = k.shape[-1], v.shape[-1]
+    if width < dim:  # latent attention (DeepSeek); keys and values have as much room in the pool
+        v = F.pad(v, (0, dim - width))
+    elif width > dim:
+        q, k = (F.pad(x, (0, width - dim)) for x in (q, k))
+    out = step.backend.attend(q, k, v, step, layer, spec)
+    return out[..., :width].unsqueeze(0), None

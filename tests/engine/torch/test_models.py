@@ -1,8 +1,7 @@
-"""Loading, refusing what would run wrongly, and the one-time conversion of the bundled model."""
+"""Loading models from folders, and which forward pass they get."""
 
 import subprocess
 import sys
-import threading
 
 import pytest
 import torch
@@ -11,7 +10,7 @@ from engine import bundled, linear, llama
 from engine.attention.pool import KVShape
 from engine.devices import resolve_device, resolve_dtype
 from engine.forward import Transformers
-from engine.models import check_config, load, prepare
+from engine.models import load
 
 
 def test_adopted_model_describes_itself(tiny_model):
@@ -35,67 +34,6 @@ def test_a_model_saved_to_a_folder_with_spaces_and_accents(tmp_path, make_networ
     AutoTokenizer.from_pretrained(bundled_folder).save_pretrained(folder)
     model = load(folder, device="cpu", dtype="float32")
     assert model.name == folder.name
-    assert prepare(str(folder), tmp_path) == (folder.name, str(folder))
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [({"sliding_window": 16, "use_sliding_window": True}, "sliding window"),
-     ({"layer_types": ["full_attention", "linear_attention"]}, "linear_attention"),
-     ({"rope_parameters": {"rope_type": "dynamic"}}, "rope type 'dynamic'")],
-    ids=["window", "layers", "rope"],
-)  # fmt: skip
-def test_configs_that_would_run_wrongly_are_refused(make_network, change, problem):
-    config = make_network(layers=1).config
-    for name, value in change.items():
-        setattr(config, name, value)
-    with pytest.raises(ValueError, match=problem):
-        check_config(config)
-
-
-def test_a_config_without_a_longest_position_is_refused():
-    """As BLOOM's, whose positions are a bias and have no end."""
-    from transformers import BloomConfig
-
-    with pytest.raises(ValueError, match="how many positions"):
-        check_config(BloomConfig(vocab_size=100, hidden_size=32, n_layer=2, n_head=4))
-
-
-def test_an_architecture_with_another_attention_is_refused(make_model):
-    """BLOOM adds a bias to its scores by itself and never asks for an attention function."""
-    from transformers import BloomConfig, BloomForCausalLM
-
-    torch.manual_seed(0)
-    config = BloomConfig(vocab_size=100, hidden_size=32, n_layer=2, n_head=4)
-    config.max_position_embeddings = 64
-    with pytest.raises(ValueError, match="bloom"):
-        make_model(BloomForCausalLM(config).eval())
-
-
-def test_other_families_run(make_model, serve):
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    from engine.core.scheduler import SchedulerConfig
-    from engine.sampling import SamplingParams
-
-    torch.manual_seed(0)
-    network = Qwen3ForCausalLM(
-        Qwen3Config(
-            vocab_size=300, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
-            num_attention_heads=4, num_key_value_heads=2, head_dim=16, max_position_embeddings=128,
-            eos_token_id=299,
-        )
-    ).eval()  # fmt: skip
-    prompts = {"a": [5, 6, 7], "b": [9] * 20}
-    expected = {
-        name: network.generate(torch.tensor([ids]), max_new_tokens=8, do_sample=False)[
-            0, len(ids) :
-        ].tolist()
-        for name, ids in prompts.items()
-    }
-    config = SchedulerConfig(4, 16, 4, 20)
-    greedy = SamplingParams(max_tokens=8, temperature=0.0)
-    assert serve(make_model(network), prompts, greedy, config).tokens == expected
 
 
 def test_llama_gets_the_fast_forward_and_its_kin_do_not(make_network, make_model):
@@ -146,72 +84,10 @@ def test_devices_and_dtypes_are_named():
 
 def test_engine_types_load_no_torch():
     code = (
-        "import sys, engine.sampling, engine.events, engine.bundled, engine.stream;"
+        "import sys, engine.sampling, engine.events, engine.sources, engine.chat, engine.stream;"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.fixture
-def fake_conversion(monkeypatch, tmp_path):
-    """A GGUF file and a conversion that takes no time."""
-    gguf = tmp_path / "wheel" / "model.gguf"
-    gguf.parent.mkdir()
-    gguf.write_bytes(b"weights")
-    monkeypatch.setattr(bundled, "bundled_gguf", lambda: gguf)
-    made = []
-
-    def convert(source, folder):
-        (folder / "model.safetensors").write_bytes(source.read_bytes())
-        made.append(folder)
-
-    monkeypatch.setattr(bundled, "_convert", convert)
-    return made
-
-
-def test_conversion_happens_once(fake_conversion, tmp_path):
-    cache = tmp_path / "câche with spaces"
-    first = bundled.prepare_bundled(cache)
-    assert bundled.prepare_bundled(cache) == first
-    assert len(fake_conversion) == 1
-    assert [p.name for p in cache.iterdir()] == [first.name]
-
-
-def test_a_failed_conversion_leaves_nothing(fake_conversion, tmp_path, monkeypatch):
-    def fail(source, folder):
-        (folder / "model.safetensors").write_bytes(b"half")
-        raise OSError("disk full")
-
-    good = bundled._convert
-    monkeypatch.setattr(bundled, "_convert", fail)
-    with pytest.raises(OSError, match="disk full"):
-        bundled.prepare_bundled(tmp_path / "cache")
-    assert list((tmp_path / "cache").iterdir()) == []
-    monkeypatch.setattr(bundled, "_convert", good)
-    assert (bundled.prepare_bundled(tmp_path / "cache") / "model.safetensors").is_file()
-
-
-def test_two_conversions_at_once_both_succeed(fake_conversion, tmp_path, monkeypatch):
-    barrier = threading.Barrier(2, timeout=20)
-    good = bundled._convert
-
-    def together(source, folder):
-        good(source, folder)
-        barrier.wait()
-
-    monkeypatch.setattr(bundled, "_convert", together)
-    found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(bundled.prepare_bundled(tmp_path / "c")))
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert len(found) == 2
-    assert len(set(found)) == 1
-    assert [p.name for p in (tmp_path / "c").iterdir()] == [found[0].name]
 
 
 @pytest.mark.slow
