@@ -56,6 +56,15 @@ class Latencies(NamedTuple):
     e2el: float
 
 
+class Phases(NamedTuple):
+    """Where the time of a request went after it was first scheduled: to its first token, from
+    there to its end, and both; seconds of the engine's clock."""
+
+    prefill: float
+    decode: float
+    inference: float
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The last event. ``queue_seconds``: from arrival to the first time it was scheduled.
@@ -76,6 +85,15 @@ class Ended:
     lane: str = ""
     latencies: Latencies | None = None
     pace: Pace | None = None
+
+    @property
+    def phases(self) -> Phases | None:
+        """``None`` when there was no token."""
+        if self.latencies is None:
+            return None
+        ttft, _, e2el = self.latencies
+        prefill, decode = max(0.0, ttft - self.queue_seconds), e2el - ttft
+        return Phases(prefill, decode, prefill + decode)
 
 
 Event = Tokens | Ended

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.events import Ended, Event, Latencies, Tokens
+from engine.events import Ended, Event, Latencies, Phases, Tokens
 from engine.pace import Pace
 from ranker.types import FinishReason
 from serving.generation import Generation
@@ -44,8 +44,8 @@ def response(generation: Generation, event: Event) -> generate_pb2.GenerateRespo
             chunk.seconds = generation.elapsed()
         return generate_pb2.GenerateResponse(request_id=generation.request_id, chunk=chunk)
     finish = _finish(event)
-    if timed and event.latencies is not None:
-        finish.timing.CopyFrom(_timing(event, event.latencies, event.pace or Pace()))
+    if timed and event.latencies is not None and event.phases is not None:
+        finish.timing.CopyFrom(_timing(event.latencies, event.phases, event.pace or Pace()))
     return generate_pb2.GenerateResponse(request_id=generation.request_id, finish=finish)
 
 
@@ -62,11 +62,11 @@ def _finish(ended: Ended) -> generate_pb2.Finish:
     )
 
 
-def _timing(ended: Ended, times: Latencies, pace: Pace) -> generate_pb2.Timing:
+def _timing(times: Latencies, phases: Phases, pace: Pace) -> generate_pb2.Timing:
     return generate_pb2.Timing(
         first_token_seconds=times.ttft,
-        prefill_seconds=max(0.0, times.ttft - ended.queue_seconds),
-        decode_seconds=times.e2el - times.ttft,
+        prefill_seconds=phases.prefill,
+        decode_seconds=phases.decode,
         total_seconds=times.e2el,
         itl_mean_seconds=pace.mean,
         itl_std_seconds=pace.std,

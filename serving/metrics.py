@@ -131,14 +131,13 @@ class EngineMetrics:
         self._observe("request_prompt_tokens", ended.prompt_tokens)
         self._observe("request_output_tokens", ended.output_tokens)
         self._observe("request_num_preemptions", ended.preemptions)
-        times, pace = ended.latencies, ended.pace
-        if times is not None:
-            queue = ended.queue_seconds
-            self._observe("request_prefill_time_seconds", max(0.0, times.ttft - queue))
-            self._observe("request_decode_time_seconds", times.e2el - times.ttft)
-            self._observe("request_inference_time_seconds", max(0.0, times.e2el - queue))
-            if times.tpot is not None:
-                self._observe("request_time_per_output_token_seconds", times.tpot)
+        times, phases, pace = ended.latencies, ended.phases, ended.pace
+        if phases is not None:
+            self._observe("request_prefill_time_seconds", phases.prefill)
+            self._observe("request_decode_time_seconds", phases.decode)
+            self._observe("request_inference_time_seconds", phases.inference)
+        if times is not None and times.tpot is not None:
+            self._observe("request_time_per_output_token_seconds", times.tpot)
         if pace is not None and pace.gaps:
             self._observe("request_itl_p99_seconds", pace.p99)
             self._observe("request_itl_max_seconds", pace.longest)

@@ -25,6 +25,10 @@ class Answer(ABC):
         """Chunks that come before any text."""
         return []
 
+    def told(self) -> dict[str, Any]:
+        """A chunk without choices, for what is told before there is any."""
+        return self._frame(self.chunk_object, [])
+
     def chunk(self, text: str) -> dict[str, Any]:
         """A chunk with new text."""
         return self._frame(self.chunk_object, [self._piece(text, None)])

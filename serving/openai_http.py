@@ -19,6 +19,7 @@ from starlette.routing import Route
 from engine.events import Ended
 from ranker.types import FinishReason
 from serving import jsonbody, openai_schema
+from serving import openai_extra as extra
 from serving.drain import Gate
 from serving.errors import Kind, RequestError, http_headers, openai_body
 from serving.generation import Generation
@@ -180,11 +181,13 @@ async def _cut(send: Send) -> None:
 
 async def _whole(generation: Generation, answer: Answer) -> dict[str, Any]:
     text: list[str] = []
+    told = extra.accepted(generation)
     async with aclosing(generation.events()) as events:  # type: ignore[type-var]
         async for happened in events:
             if isinstance(happened, Ended):
                 _check(happened)
-                return answer.whole("".join(text), happened)
+                whole = answer.whole("".join(text), happened)
+                return extra.tell(whole, told | extra.last(generation, happened))
             text.append(happened.text)
     raise _FAILED
 
@@ -193,6 +196,8 @@ async def _chunks(
     generation: Generation, answer: Answer, include_usage: bool
 ) -> AsyncIterator[bytes]:
     """The stream's events. An error after the first byte can only be an event itself."""
+    if told := extra.accepted(generation):
+        yield event(extra.tell(answer.told(), told))
     for chunk in answer.first():
         yield event(chunk)
     try:
@@ -200,10 +205,12 @@ async def _chunks(
             async for happened in events:
                 if not isinstance(happened, Ended):
                     if happened.text:
-                        yield event(answer.chunk(happened.text))
+                        chunk = answer.chunk(happened.text)
+                        yield event(extra.tell(chunk, extra.chunk(generation)))
                     continue
                 _check(happened)
-                yield event(answer.last(happened))
+                last = extra.last(generation, happened)
+                yield event(extra.tell(answer.last(happened), last))
                 if include_usage:
                     yield event(answer.usage(happened))
     except RequestError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.sampling import SamplingParams
 from serving.errors import invalid
-from serving.job import ChatTurn, Job
+from serving.job import ChatTurn, Include, Job
 from serving.jsonbody import Fields, check_text, kind
 from serving.limits import Limits
 from serving.sampling import FIELDS, make_sampling
@@ -17,7 +17,10 @@ from serving.sampling import FIELDS, make_sampling
 _COMPLETION_TOKENS = 16
 _ROLES = ("system", "developer", "user", "assistant")
 
-_COMMON = ("model", "stream", "stream_options", "user", "lane", "priority", *FIELDS)
+_COMMON = (
+    "model", "stream", "stream_options", "user", "lane", "priority", "shortfirst", *FIELDS,
+)  # fmt: skip
+_INCLUDE = ("forecast", "queue_position", "timing")
 _COMPLETION = (*_COMMON, "prompt")
 _CHAT = (*_COMMON, "messages", "max_completion_tokens")
 
@@ -118,8 +121,16 @@ def _call(
         tenant=user,
         lane=fields.text("lane") or "",
         priority=0 if priority is None else priority,
+        include=_include(fields.object("shortfirst")),
     )
     return Call(job, stream, include_usage)
+
+
+def _include(fields: Fields | None) -> Include:
+    if fields is None:
+        return Include()
+    fields.only(_INCLUDE, {})
+    return Include(**{name: bool(fields.flag(name)) for name in _INCLUDE})
 
 
 def _sampling(fields: Fields, max_tokens: int | None) -> SamplingParams:

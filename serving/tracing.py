@@ -142,7 +142,7 @@ def _forecast(story: Story) -> dict[str, Any]:
 
 def _attributes(story: Story, ended: Ended, now: float) -> dict[str, Any]:
     """As vLLM names them, and as the semantic conventions do; both are read."""
-    times, pace = ended.latencies, ended.pace
+    times, phases, pace = ended.latencies, ended.phases, ended.pace
     found: dict[str, Any] = {
         "gen_ai.usage.prompt_tokens": ended.prompt_tokens,
         "gen_ai.usage.completion_tokens": ended.output_tokens,
@@ -158,9 +158,10 @@ def _attributes(story: Story, ended: Ended, now: float) -> dict[str, Any]:
     }
     if times is not None:
         found["gen_ai.latency.time_to_first_token"] = times.ttft
-        found["gen_ai.latency.time_in_model_prefill"] = max(0.0, times.ttft - ended.queue_seconds)
-        found["gen_ai.latency.time_in_model_decode"] = times.e2el - times.ttft
-        found["gen_ai.latency.time_in_model_inference"] = times.e2el - ended.queue_seconds
+    if phases is not None:
+        found["gen_ai.latency.time_in_model_prefill"] = phases.prefill
+        found["gen_ai.latency.time_in_model_decode"] = phases.decode
+        found["gen_ai.latency.time_in_model_inference"] = phases.inference
     if pace is not None and pace.gaps:
         found["shortfirst.itl.p99"], found["shortfirst.itl.std"] = pace.p99, pace.std
         found |= {f"shortfirst.stall.{cause.value}": s for cause, s in pace.stalls.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import grpc
 
@@ -91,3 +92,41 @@ async def test_a_cancel_right_after_the_first_event_frees_the_request() -> None:
         await front.until_running(0)
         assert call.cancelled()
         assert await call.code() is grpc.StatusCode.CANCELLED
+
+
+async def test_over_http_a_stream_tells_first_and_with_each_chunk() -> None:
+    wanted = {"forecast": True, "queue_position": True, "timing": True}
+    body = {"prompt": "one two", "stream": True, "shortfirst": wanted}
+    async with serve_front(forecaster=Oracle()) as front:
+        text = (await front.client.post("/v1/completions", json=body)).text
+    first, *chunks, last = [
+        json.loads(line.removeprefix("data: "))
+        for line in text.splitlines()
+        if line and line != "data: [DONE]"
+    ]
+    assert first["choices"] == []
+    assert first["shortfirst"]["queue_position"] == 0
+    assert first["shortfirst"]["forecast"] == {
+        "ranker": "words", "version": "3", "score": 7.0,
+        "levels": [0.1, 0.5, 0.9], "quantiles": [2.0, 5.0, 9.0],
+    }  # fmt: skip
+    seconds = [chunk["shortfirst"]["seconds"] for chunk in chunks]
+    assert len(seconds) == 3
+    assert seconds == sorted(seconds)
+    timing = last["shortfirst"]["timing"]
+    assert (timing["first_token_seconds"], timing["itl_p99_seconds"]) == (0.75, 0.75)
+    assert timing["stall_seconds"] == {"prefill": 0.25}
+    assert last["shortfirst"]["scored"] is True
+
+
+async def test_over_http_an_answer_in_one_piece_tells_it_all_at_once() -> None:
+    messages = [{"role": "user", "content": "one"}]
+    body = {"messages": messages, "shortfirst": {"forecast": True, "timing": True}}
+    async with serve_front() as front:
+        told = (await front.client.post("/v1/chat/completions", json=body)).json()["shortfirst"]
+        assert told["forecast"] is None  # asked for, and there is none
+        assert told["timing"]["decode_seconds"] == 1.0
+        assert "queue_position" not in told
+        wrong = body | {"shortfirst": {"forcast": True}}
+        answer = await front.client.post("/v1/chat/completions", json=wrong)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "shortfirst.forcast")
