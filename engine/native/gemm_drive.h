@@ -9,8 +9,8 @@
 
 /* Rows per block: a block of x stays in the L2 cache while every panel passes over it. */
 #define SF_BLOCK_BYTES (384 * 1024)
-/* How far ahead of a single tile its own panel is prefetched. */
-#define SF_AHEAD 2048
+/* How far ahead of a single tile its own panel is prefetched: memory's latency times its rate. */
+#define SF_AHEAD 8192
 
 typedef struct {
     const void *x, *bias, *residual;
@@ -18,10 +18,11 @@ typedef struct {
     int ldx, ldr, ldy, n, k, y_is_f32;
 } sf_product;
 
-/* What a tile prefetches as it goes: `lines` cache lines a step of k, from `at` onwards. */
+/* What a tile prefetches as it goes, from `at` onwards: `lines` cache lines at a step of k, `then`
+   at the next step, and so on in turn. Evenly spread, because memory delivers evenly. */
 typedef struct {
     const char *at;
-    int lines;
+    int lines, then;
 } sf_ahead;
 
 typedef void (*sf_tile)(const sf_product *p, int row, int column, const char *panel, sf_ahead ahead);
@@ -40,14 +41,14 @@ SF_INLINE void sf_drive(const sf_product *p, int m, const char *packed, int step
         const int count = (rows + SF_ROWS - 1) / SF_ROWS;
         for (int column = n_begin; column < n_end; column += SF_PANEL) {
             const char *panel = packed + (size_t)(column / SF_PANEL) * panel_bytes;
-            sf_ahead ahead = {count == 1 ? panel + SF_AHEAD : panel + panel_bytes, 0};
+            const char *next = count == 1 ? panel + SF_AHEAD : panel + panel_bytes;
             int row = first;
             for (int i = 0; i < count; i++) {
                 /* Even tiles: nine rows are five and four, not eight and one. */
                 const int r = rows / count + (i < rows % count);
-                ahead.lines = SF_LINES / count + (i < SF_LINES % count);
-                tiles[r - 1](p, row, column, panel, ahead);
-                ahead.at += (size_t)steps * 64 * (size_t)ahead.lines;
+                const int lines = 2 * SF_LINES / count + (i < 2 * SF_LINES % count);
+                tiles[r - 1](p, row, column, panel, (sf_ahead){next, (lines + 1) / 2, lines / 2});
+                next += (size_t)steps * 32 * (size_t)lines;
                 row += r;
             }
         }
@@ -55,10 +56,10 @@ SF_INLINE void sf_drive(const sf_product *p, int m, const char *packed, int step
 }
 
 SF_INLINE void sf_prefetch(sf_ahead *ahead) {
-    for (int i = 0; i < ahead->lines; i++) {
-        __builtin_prefetch(ahead->at, 0, 2);
-        ahead->at += 64;
-    }
+    const int lines = ahead->lines;
+    for (int i = 0; i < lines; i++, ahead->at += 64) __builtin_prefetch(ahead->at, 0, 3);
+    ahead->lines = ahead->then;
+    ahead->then = lines;
 }
 
 /* The tiles of 1..SF_ROWS rows, one function each so that their loops unroll: SF_EACH_TILE(TILE)
