@@ -102,8 +102,9 @@ def load(
     AttentionInterface.register(NAME, paged_attention)
     try:
         with quiet():
-            network = AutoModelForCausalLM.from_pretrained(
+            network, found = AutoModelForCausalLM.from_pretrained(
                 folder,
+                output_loading_info=True,
                 config=config,
                 dtype=dtype,
                 attn_implementation=NAME,
@@ -111,11 +112,17 @@ def load(
                 trust_remote_code=trust_remote_code,
                 local_files_only=True,
             )
-    except (OSError, ValueError, ImportError, RuntimeError) as error:
+    except Exception as error:  # of many types, and of the libraries of weight formats
         raise ValueError(
             f"model: transformers cannot load the weights of {folder} as a causal language model "
             f"({type(error).__name__}: {_first_line(error)})"
         ) from error
+    if missing := sorted(found["missing_keys"]):
+        # Transformers would make them up at random.
+        raise ValueError(
+            f"model: {folder} lacks {len(missing)} of the weights that its config.json asks for, "
+            f"{missing[0]} among them; get it again"
+        )
     return adopt(network, tokenizer, name or folder.name, device, max_model_len, native)
 
 
