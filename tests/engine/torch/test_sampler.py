@@ -5,9 +5,12 @@ import pytest
 import torch
 from scipy import stats
 
-from engine.sampler import argmax, inverse_transform, sample
+from engine.sampler import sample
+from engine.sampler_draw import argmax, inverse_transform
+from engine.sampler_filter import _draw_sorted, draw_filtered
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
+from engine.spans import row_sums
 
 
 def sequences(count, prompt=(1,), **params):
@@ -26,9 +29,10 @@ def draws(row, count, **params):
     return np.array(ids(row.expand(count, -1), sequences(count, **params)))
 
 
-def probabilities(row, temperature=1.0, top_k=0, top_p=1.0):
-    """By definition: scale, keep k, keep the smallest set that reaches p, normalise."""
+def probabilities(row, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0):
+    """By definition: scale, keep min_p, keep k, keep the smallest set that reaches p, normalise."""
     p = np.exp(row.numpy().astype(np.float64) / temperature)
+    p[p < min_p * p.max()] = 0
     p /= p.sum()
     order = np.argsort(-p, kind="stable")
     if top_k:
@@ -44,7 +48,8 @@ def probabilities(row, temperature=1.0, top_k=0, top_p=1.0):
 @pytest.mark.parametrize(
     "params",
     [{}, {"temperature": 0.5}, {"top_k": 20}, {"top_p": 0.7}, {"top_k": 50, "top_p": 0.9},
-     {"temperature": 1.7, "top_p": 0.95}],
+     {"temperature": 1.7, "top_p": 0.95}, {"min_p": 0.1},
+     {"min_p": 0.02, "top_k": 40, "top_p": 0.8}, {"min_p": 0.05, "top_p": 0.9}],
     ids=str,
 )  # fmt: skip
 def test_draws_follow_the_distribution(params):
@@ -69,6 +74,22 @@ def test_a_nucleus_larger_than_the_first_candidates():
     got = draws(row, 3000, top_p=0.5)
     assert len(np.unique(got)) > 1000
     assert len(np.unique(got)) <= 2000
+
+
+@pytest.mark.parametrize(
+    ("top_k", "top_p"), [(7, 1.0), (0, 0.6), (30, 0.8), (0, 1e-9), (9999, 0.5)]
+)
+def test_selecting_draws_what_sorting_draws(top_k, top_p):
+    """The way of a GPU, which sorts, on the CPU: the same tokens, ties included."""
+    rows = torch.stack(
+        [logits_row(seed=i).mul(4).round() / 4 for i in range(8)] + [torch.zeros(600)]
+    )
+    weights = (rows - rows.amax(1, keepdim=True)).exp()
+    ks, ps = [top_k] * len(rows), [top_p] * len(rows)
+    for step in range(20):
+        uniform = torch.full((len(rows),), step / 20 + 0.001, dtype=torch.float64)
+        got = draw_filtered(weights, ks, ps, uniform)
+        assert got.tolist() == _draw_sorted(weights, row_sums(weights), ks, ps, uniform).tolist()
 
 
 @pytest.mark.parametrize("vocabulary", [1, 5, 255, 256, 257, 49152])
@@ -103,18 +124,6 @@ def test_no_draw_of_weight_zero(uniform):
     weights[0, [3, 300, 599 - 50]] = torch.tensor([1e-30, 1e-30, 2e-30])
     token = inverse_transform(weights, torch.tensor([uniform], dtype=torch.float64))
     assert token.item() in (3, 300, 549)
-
-
-def test_the_penalty_is_that_of_transformers():
-    from transformers import RepetitionPenaltyLogitsProcessor
-
-    row, used = logits_row(), [4, 9, 9, 77, 311]
-    row[used] += 4.0
-    penalised = RepetitionPenaltyLogitsProcessor(1.8)(torch.tensor([used]), row[None].clone())
-    (sequence,) = sequences(1, prompt=used, repetition_penalty=1.8, temperature=0.0)
-    assert ids(row[None], [sequence]) == penalised.argmax(1).tolist()
-    sequence.append(int(penalised.argmax()))
-    assert sequence.used == {*used, int(penalised.argmax())}
 
 
 def test_the_seed_decides_alone():
@@ -152,7 +161,11 @@ def test_one_nan_among_finite_logits_is_found():
      ("temperature", -0.1), ("temperature", float("nan")), ("temperature", "1"), ("top_p", 0.0),
      ("top_p", 1.01), ("top_k", -1), ("seed", -1), ("seed", 2**64), ("ignore_eos", 1),
      ("repetition_penalty", 0.0), ("repetition_penalty", 1e-300),
-     ("repetition_penalty", float("inf"))],
+     ("repetition_penalty", float("inf")), ("presence_penalty", 2.1), ("frequency_penalty", -3),
+     ("min_p", 1.5), ("min_tokens", -1), ("stop", ("",)), ("stop", ("x" * 300,)), ("stop", "x"),
+     ("stop", ("x",) * 40), ("stop_token_ids", (-1,)), ("logprobs", 21), ("prompt_logprobs", -1),
+     ("logit_bias", ((1, 101.0),)), ("logit_bias", ((-1, 1.0),)), ("skip_special_tokens", 1),
+     ("include_stop_str_in_output", None)],
 )  # fmt: skip
 def test_sampling_params_name_the_field(field, value):
     with pytest.raises(ValueError, match=f"^{field} must"):
