@@ -102,7 +102,7 @@ def load(
     AttentionInterface.register(NAME, paged_attention)
     try:
         with quiet():
-            network, found = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder,
                 output_loading_info=True,
                 config=config,
@@ -117,6 +117,7 @@ def load(
             f"model: transformers cannot load the weights of {folder} as a causal language model "
             f"({type(error).__name__}: {_first_line(error)})"
         ) from error
+    network, found = loaded
     if missing := sorted(found["missing_keys"]):
         # Transformers would make them up at random.
         raise ValueError(

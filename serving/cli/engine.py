@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from serving.cli import engine_config
-
-if TYPE_CHECKING:
-    from serving.lanes_file import LaneSpec
 
 
 def engine(
@@ -29,9 +26,34 @@ def engine(
     model: Annotated[
         str,
         typer.Option(
-            help="The bundled model, a folder with a Hugging Face causal LM, or an id on the hub."
+            help="The bundled model, a folder with a Hugging Face causal LM, a .gguf file "
+            "(converted once), or an id on the hub; of there, a GGUF file is OWNER/NAME/FILE.gguf. "
+            "HF_HUB_OFFLINE=1 uses what was downloaded before."
         ),
     ] = "smollm2-135m-instruct",
+    revision: Annotated[
+        str, typer.Option(help="Branch, tag or commit of a model on the hub. Default: main.")
+    ] = "",
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-remote-code", help="Run Python code that comes with the model. Read it first."
+        ),
+    ] = False,
+    allow_pickle: Annotated[
+        bool,
+        typer.Option(
+            "--allow-pickle",
+            help="Load pytorch_model.bin where there are no safetensors. Unpickling can run code.",
+        ),
+    ] = False,
+    max_model_len: Annotated[
+        int,
+        typer.Option(
+            help="Tokens of prompt and answer that one request may have; 0: as many as the model "
+            "takes. Less lets a small KV cache serve a model of long context."
+        ),
+    ] = 0,
     served_model_name: Annotated[
         str, typer.Option(help="What clients call the model. Default: its own name.")
     ] = "",
@@ -99,6 +121,13 @@ def engine(
     threads: Annotated[
         int, typer.Option(help="Threads of a step on a CPU; 0: all cores but one.")
     ] = 0,
+    kernels: Annotated[
+        str,
+        typer.Option(
+            help="What computes on a CPU: native (C, compiled at first use by the system's "
+            "compiler), torch, or auto: native where there is a compiler."
+        ),
+    ] = "auto",
     max_num_seqs: Annotated[int, typer.Option(help="Requests that run at once.")] = 16,
     max_num_batched_tokens: Annotated[
         int, typer.Option(help="Tokens of one step, prefill chunks and decodes together.")
@@ -107,11 +136,33 @@ def engine(
         int, typer.Option(help="Requests that may wait; one more is refused with 429.")
     ] = 10_000,
     block_size: Annotated[
-        int, typer.Option(help="Tokens per KV block. Small blocks waste less and read slower.")
-    ] = 32,
+        int,
+        typer.Option(
+            help="Tokens per KV block: small ones waste less and read slower. 0: 32, on a GPU what "
+            "its kernel asks for, 256 with FlashAttention 2."
+        ),
+    ] = 0,
     kv_gib: Annotated[
-        float, typer.Option(help="KV cache in GiB; 0: 0.5 on a CPU, 60% of what a GPU has free.")
+        float,
+        typer.Option(
+            help="KV cache in GiB; 0: 0.5 on a CPU, on a GPU what --gpu-memory-utilization leaves."
+        ),
     ] = 0.0,
+    gpu_memory_utilization: Annotated[
+        float,
+        typer.Option(
+            help="Share of a GPU's memory that may be taken: weights, the largest step, KV cache, "
+            "and what others use of it."
+        ),
+    ] = 0.9,
+    cuda_graphs: Annotated[
+        bool,
+        typer.Option(
+            "--cuda-graphs/--eager",
+            help="On a GPU, record the decode steps at start and repeat them; quicker, and takes "
+            "seconds and some memory.",
+        ),
+    ] = True,
     prefix_cache: Annotated[
         bool, typer.Option(help="Keep what requests that begin alike have in common.")
     ] = True,
@@ -145,25 +196,31 @@ def engine(
             "as JSON."
         ),
     ] = None,
+    otlp_endpoint: Annotated[
+        str,
+        typer.Option(
+            help="Where to send OpenTelemetry traces, as http://127.0.0.1:4318 (OTLP over HTTP). "
+            "Default: where the OTEL_ variables say, else nowhere."
+        ),
+    ] = "",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Serve a model over gRPC and an OpenAI-compatible API."""
-    import asyncio
     import os
 
     # Before torch loads OpenMP: threads that spin while they wait for one that lost its core take
     # nine tenths of the speed on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-    from prometheus_client import CollectorRegistry
-
     from engine.core.config import AdmissionMode, PreemptionMode
     from engine.core.lanes import LaneConfig
     from engine.core.policies import Setting
-    from serving import engine_options, engine_setup, logs
+    from engine.native.library import Kernels
+    from serving import engine_options, engine_run, engine_setup, logs
     from serving.cli.console import UserError
-    from serving.engine_server import EngineServerConfig, EngineStopped, run
-    from serving.lanes_file import LaneSpec
+    from serving.engine_server import EngineServerConfig, EngineStopped
+    from serving.lanes_file import LaneSpec, choose_lanes
+    from serving.otlp import otlp_config
     from serving.paths import Home
     from serving.rank_client import RankClientConfig
 
@@ -172,6 +229,7 @@ def engine(
         ("boost", boost, Setting),
         ("admission", admission, AdmissionMode),
         ("preemption", preemption, PreemptionMode),
+        ("kernels", kernels, Kernels),
     ):
         if value not in list(known):
             raise ValueError(f"--{option} must be one of {', '.join(known)}, got {value!r}")
@@ -182,7 +240,11 @@ def engine(
     setup = engine_setup.EngineSetup(
         model=model,
         name=served_model_name,
-        lanes=_lanes(lanes, file.lanes, plain),
+        revision=revision,
+        trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
+        max_model_len=max_model_len,
+        lanes=choose_lanes(lanes, file.lanes, plain),
         fairness=engine_options.fairness(fair_tenants, tenant_budget or (), file.tenants),
         admission=AdmissionMode(admission),
         preemption=PreemptionMode(preemption),
@@ -190,11 +252,14 @@ def engine(
         device=device,
         dtype=dtype,
         threads=threads,
+        kernels=Kernels(kernels),
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
         max_waiting=max_waiting,
         block_size=block_size,
         kv_gib=kv_gib,
+        gpu_memory_utilization=gpu_memory_utilization,
+        cuda_graphs=cuda_graphs,
         swap_gib=swap_gib,
         cost=engine_options.cost_model(cost),
     )
@@ -207,25 +272,11 @@ def engine(
         rank_model=rank_model,
         report=report,
     )
+    otlp = otlp_config(otlp_endpoint, os.environ)
     if check:
         engine_config.show(ctx, setup, as_json=as_json)
         return
-    loaded = engine_setup.load(setup, Home.resolve().cache)
-    setup = engine_setup.with_cost(setup, loaded)
-    start = engine_setup.starter(setup, loaded)
-    facts = {"policy": ", ".join(dict.fromkeys(lane.policy for lane in setup.lanes))}
-    if setup.cost is not None:
-        facts["cost"] = engine_options.cost_text(setup.cost)
     try:
-        asyncio.run(run(served, start, CollectorRegistry(), facts=facts, ready_file=ready_file))
+        engine_run.serve(setup, served, Home.resolve().cache, otlp=otlp, ready_file=ready_file)
     except EngineStopped as error:
         raise UserError(str(error), status=1) from None
-
-
-def _lanes(path: Path | None, tables: object, plain: LaneSpec) -> tuple[LaneSpec, ...]:
-    """Those of a file of lanes, else of the configuration file, else one."""
-    from serving.lanes_file import lanes_of, read_lanes
-
-    if path is not None:
-        return read_lanes(path, plain)
-    return (plain,) if tables is None else lanes_of(tables, plain)

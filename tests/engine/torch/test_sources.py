@@ -136,7 +136,7 @@ def test_pickled_weights_are_not_loaded_unless_asked(saved, tmp_path):
     network = tiny_network(layers=1, vocab_size=49152, hidden_size=36, num_attention_heads=3,
                            num_key_value_heads=1)  # fmt: skip
     torch.save(network.state_dict(), pickled / "pytorch_model.bin")
-    with pytest.raises(ValueError, match="can run code when they are loaded.*--allow-pickle"):
+    with pytest.raises(ValueError, match=r"can run code when they are loaded.*--allow-pickle"):
         find(pickled, tmp_path)
     folder = find(pickled, tmp_path, allow_pickle=True)
     assert load(folder, device="cpu", dtype="float32", allow_pickle=True).context_length == 512
