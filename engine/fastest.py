@@ -54,7 +54,9 @@ def fastest(network: Any, geometry: Geometry, native: Native | None) -> Way:
         if same:
             return Way(forward, attention, linears)
         log.warning("%s is off by %.2g and is not used", name, off)
-    return Way(Transformers(network), attention, linear.pack(network) if pack else 0)
+    own = attention.native if isinstance(attention, NativePaged) else None
+    packed = linear.pack(network, own) if pack or own else 0
+    return Way(Transformers(network), attention, packed)
 
 
 def _heads(network: Any, geometry: Geometry) -> tuple[int, int, int]:
@@ -73,4 +75,4 @@ def _candidates(
         native = attention.native
         yield "the program", lambda: families.compile_network(network, native), 4 * layers + 1
     if llama.fits(network):
-        yield "the short forward", lambda: llama.Llama(network, pack=pack), (4 * layers + 1) * pack
+        yield "the fast forward", lambda: llama.Llama(network, pack=pack), (4 * layers + 1) * pack

@@ -7,10 +7,12 @@ private to torch, so :func:`supported` tries them before they are relied on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
+
+from engine.native.library import Native
 
 #: Rows the weight is laid out for; other row counts work, this one is the fastest.
 _ROWS = 16
@@ -36,6 +38,25 @@ class PackedLinear(nn.Module):
         return out
 
 
+class NativeLinear(nn.Module):
+    """An ``nn.Linear`` computed by compiled C: a row's result has the same bits in any batch."""
+
+    def __init__(self, layer: nn.Linear, native: Native) -> None:
+        super().__init__()
+        self._native = native
+        self.out_features, self.in_features = layer.weight.shape
+        self.bias = None if layer.bias is None else layer.bias.detach().contiguous()
+        weight = layer.weight
+        size = native.packed_size(self.out_features, self.in_features, weight.dtype)
+        self._packed = native.memory(size)
+        native.pack(weight, self._packed)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.reshape(-1, self.in_features)
+        out = self._native.linear(rows, self._packed, self.bias, self.out_features)
+        return out.view(*x.shape[:-1], self.out_features)
+
+
 def supported(dtype: torch.dtype) -> bool:
     """Whether this torch can pack linears of ``dtype`` on this CPU, found by trying."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
@@ -51,18 +72,18 @@ def supported(dtype: torch.dtype) -> bool:
         return False
 
 
-def pack(model: nn.Module, skip: Iterable[str] = ()) -> int:
-    """Replace every ``nn.Linear`` inside ``model`` but those named in ``skip``; how many it was.
+def pack(model: nn.Module, native: Native | None = None) -> int:
+    """Replace every ``nn.Linear`` inside ``model``, by ones of ``native`` if given; how many.
 
     A weight that other modules share (a tied embedding) stays where it is beside the packed copy.
     """
-    skipped = frozenset(skip)
     count = 0
     for name, module in list(model.named_modules()):
-        if name in skipped or type(module) is not nn.Linear:
+        if type(module) is not nn.Linear:
             continue
         parent_name, _, child = name.rpartition(".")
-        setattr(model.get_submodule(parent_name), child, PackedLinear(module))
+        packed = PackedLinear(module) if native is None else NativeLinear(module, native)
+        setattr(model.get_submodule(parent_name), child, packed)
         count += 1
     return count
 

@@ -1,5 +1,4 @@
-"""Paged attention in operators of torch: for any device, and what other backends are held against.
-"""
+"""Paged attention in operators of torch: on any device, and what others are held against."""
 
 from __future__ import annotations
 

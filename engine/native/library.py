@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 import logging
 import weakref
 from pathlib import Path
@@ -21,8 +22,11 @@ DTYPES = (torch.bfloat16, torch.float32)
 class Native:
     """One call at a time. Threads end with the object."""
 
-    def __init__(self, library: ctypes.CDLL, threads: int = 1) -> None:
+    def __init__(self, file: Path, threads: int = 1) -> None:
+        """Raises ``OSError`` when ``file`` is no library, ``ValueError`` for too many threads."""
+        library = ctypes.CDLL(str(file))
         declare(library)
+        self.file = file
         self._library = library
         self.threads = threads
         self._threads = library.sf_threads_new(threads)
@@ -40,6 +44,19 @@ class Native:
         bf16 = int(dtype == torch.bfloat16)
         if self._library.sf_attend(layer, step, bf16, self._threads):
             raise MemoryError("attention found no memory for its scores")
+
+    def linear(
+        self, x: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None, rows: int
+    ) -> torch.Tensor:
+        """``x [m, columns]`` times what :meth:`pack` made of ``[rows, columns]``; ``[m, rows]``."""
+        x = x.contiguous()
+        out = x.new_empty(len(x), rows)
+        self._library.sf_linear(
+            x.data_ptr(), len(x), packed.data_ptr(), rows, x.shape[1],
+            None if bias is None else bias.data_ptr(), out.data_ptr(),
+            int(x.dtype == torch.bfloat16), self._threads,
+        )  # fmt: skip
+        return out
 
     def memory(self, nbytes: int) -> torch.Tensor:
         """Bytes in large pages where the system has them, not touched yet, aligned to 64."""
@@ -60,15 +77,28 @@ class Native:
         function(weight.data_ptr(), *weight.shape, target.data_ptr())
 
 
-def load(cache: Path, threads: int = 1) -> Native | None:
-    """The library for this machine, compiled at first use into ``cache``; ``None`` and a warning
-    where that cannot be done."""
+class Kernels(enum.StrEnum):
+    """What computes a step on a CPU: compiled C where it can be had, C or nothing, or torch."""
+
+    AUTO = "auto"
+    NATIVE = "native"
+    TORCH = "torch"
+
+
+def load(cache: Path, threads: int = 1, kernels: Kernels = Kernels.AUTO) -> Native | None:
+    """The library for this machine, compiled at first use into ``cache``.
+
+    ``None`` and a warning where that cannot be done, and for ``torch``; ``native`` raises
+    ``ValueError`` instead.
+    """
+    if kernels is Kernels.TORCH:
+        return None
     try:
-        return Native(ctypes.CDLL(str(build.build(cache))), threads)
+        return Native(build.build(cache), threads)
     except (build.BuildFailed, OSError, AttributeError) as error:
-        log.warning(
-            "no compiled kernels (%s); torch computes, slower, with the same results", error
-        )
+        if kernels is Kernels.NATIVE:
+            raise ValueError(f"kernels: native ones cannot be had: {error}") from error
+        log.warning("torch computes, at half the speed, for lack of compiled kernels: %s", error)
         return None
 
 

@@ -96,4 +96,8 @@ extern const sf_kernels sf_kernels_bf16, sf_kernels_f32;
 int sf_run(const sf_program *program, const sf_step *step, sf_threads *threads);
 int sf_attend(const sf_layer *layer, const sf_step *step, int bf16, sf_threads *threads);
 
+/* y[m][n] = x[m][k] times a packed weight, + bias unless it is NULL. */
+void sf_linear(const void *x, int m, const void *packed, int n, int k, const void *bias, void *y,
+               int bf16, sf_threads *threads);
+
 #endif

@@ -173,6 +173,8 @@ class Program:
         assert isinstance(pool, NativePool)
         assert isinstance(batch, NativeBatch)
         record = batch.record
+        if not batch.sampled:
+            rows = rows[:0]  # prompt chunks alone: the layers run, the head needn't
         self._reach(record, len(rows))
         record.sampled, record.wanted = len(rows), rows.data_ptr()
         record.pool = pool.layers

@@ -82,6 +82,10 @@ def declare(library: ctypes.CDLL) -> None:
         "sf_threads_free": (None, [pointer]),
         "sf_run": (number, [POINTER(ProgramRecord), POINTER(StepRecord), pointer]),
         "sf_attend": (number, [POINTER(LayerRecord), POINTER(StepRecord), number, pointer]),
+        "sf_linear": (
+            None,
+            [pointer, number, pointer, number, number, pointer, pointer, number, pointer],
+        ),
         "sf_large_pages": (None, [pointer, size]),
         "sf_packed_size_bf16": (size, [number, number]),
         "sf_packed_size_f32": (size, [number, number]),

@@ -76,6 +76,35 @@ static void panels_of_linear(void *argument, int chunk, int thread) {
                     op->second, residual, ldr, out, ldy, begin, end);
 }
 
+typedef struct {
+    const void *x, *packed, *bias;
+    void *y;
+    int m, n, k, bf16, count, chunks;
+} product;
+
+static void panels_of_product(void *argument, int chunk, int thread) {
+    (void)thread;
+    const product *p = argument;
+    int panel = sf_gemm_panel();
+    int begin = (int)((int64_t)p->count * chunk / p->chunks) * panel;
+    int end = (int)((int64_t)p->count * (chunk + 1) / p->chunks) * panel;
+    if (end > p->n) end = p->n;
+    if (p->bf16)
+        sf_gemm_bf16(p->x, p->k, p->m, p->packed, p->n, p->k, p->bias, NULL, 0, p->y, p->n, 0,
+                     begin, end);
+    else
+        sf_gemm_f32(p->x, p->k, p->m, p->packed, p->n, p->k, p->bias, NULL, 0, p->y, p->n,
+                    begin, end);
+}
+
+void sf_linear(const void *x, int m, const void *packed, int n, int k, const void *bias, void *y,
+               int bf16, sf_threads *threads) {
+    int count = (n + sf_gemm_panel() - 1) / sf_gemm_panel();
+    int most = sf_threads_count(threads) == 1 ? 1 : 2 * CHUNKS;
+    product p = {x, packed, bias, y, m, n, k, bf16, count, count < most ? count : most};
+    sf_parallel(threads, p.chunks, panels_of_product, &p);
+}
+
 static int sequence_of(const sf_step *step, int row) {
     int low = 0, high = step->sequences - 1;
     while (low < high) {
@@ -179,7 +208,7 @@ int sf_run(const sf_program *program, const sf_step *step, sf_threads *threads) 
     if (!list) return -1;
     j.tiles = list;
     double begun = step->seconds ? now() : 0.0;
-    for (int i = 0; i < program->count && !j.failed; i++) {
+    for (int i = 0; i < program->count && j.rows && !j.failed; i++) {
         const sf_op *op = j.op = &program->ops[i];
         switch (op->kind) {
             case SF_ATTEND: attend_op(&j, tiles); break;

@@ -10,6 +10,8 @@ from engine.core import policies
 from engine.core.scheduler import Scheduler
 from engine.loop import EngineLoop
 from engine.models import Model, adopt
+from engine.native import library
+from engine.native.library import Native
 from engine.stop import StopRule
 from tests.engine.torch.scripted import CONFIG, EOS, Script, decode
 from tests.engine.torch.server import Server, serve_all
@@ -52,20 +54,29 @@ def tiny_network(layers=3, seed=0, dtype=torch.float32, **config):
     return LlamaForCausalLM(LlamaConfig(**(settings | config))).to(dtype).eval()
 
 
+@pytest.fixture(scope="session")
+def native(request) -> Native | None:
+    """The compiled kernels, as the engine has them on a CPU; none without a compiler."""
+    default = request.config.rootpath / ".cache" / "models"
+    return library.load(Path(os.environ.get("SHORTFIRST_TEST_CACHE", default)) / "native")
+
+
 @pytest.fixture
 def make_network():
     return tiny_network
 
 
 @pytest.fixture
-def tiny_model() -> Model:
-    return adopt(tiny_network(), LetterTokenizer(), "tiny", torch.device("cpu"))
+def tiny_model(native) -> Model:
+    return adopt(tiny_network(), LetterTokenizer(), "tiny", torch.device("cpu"), native=native)
 
 
 @pytest.fixture
-def make_model():
-    def make(network, device="cpu") -> Model:
-        return adopt(network, LetterTokenizer(), "tiny", torch.device(device))
+def make_model(native):
+    """``kernels``: compiled ones, unless they are ``None``."""
+
+    def make(network, device="cpu", kernels=native) -> Model:
+        return adopt(network, LetterTokenizer(), "tiny", torch.device(device), native=kernels)
 
     return make
 

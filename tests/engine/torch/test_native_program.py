@@ -1,0 +1,258 @@
+"""Whole steps in C: against transformers, and against themselves in another batch."""
+
+import random
+
+import pytest
+import torch
+from transformers import AttentionInterface
+
+from engine.attention.interface import NAME, StepContext, paged_attention
+from engine.attention.native import NativePaged
+from engine.core.plan import Plan, Step
+from engine.fastest import fastest
+from engine.forward import Transformers
+from engine.linear import NativeLinear
+from engine.llama import Llama
+from engine.models import kv_shape
+from engine.native import library, program
+from engine.native.families import fits
+from engine.native.program import Program
+from engine.probe import probe
+from tests.engine.torch.reference import TIGHT, random_prompts, reference
+from tests.engine.torch.test_native_attention import ragged, whole
+
+CPU = torch.device("cpu")
+TABLE = 10
+FAMILIES = {
+    "llama": {},
+    "llama, llama3 angles, biases": {
+        "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False,
+        "rope_parameters": {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0,
+                            "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                            "original_max_position_embeddings": 64}},
+    "mistral": {"sliding_window": None},
+    "mistral, window": {"sliding_window": 12},
+    "qwen2": {},
+    "qwen3": {},
+    "gemma": {},
+    "gemma2": {"sliding_window": 12, "query_pre_attn_scalar": 24},
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _compiled(native):
+    if native is None:
+        pytest.skip("no C compiler")
+    AttentionInterface.register(NAME, paged_attention)
+
+
+def network(family, dtype=torch.float32):
+    """A small one with odd sizes and weights of no special values."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        family.partition(",")[0], vocab_size=1003, hidden_size=150, intermediate_size=388,
+        num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2, head_dim=24,
+        max_position_embeddings=4096, initializer_range=0.15, eos_token_id=2, bos_token_id=1,
+        pad_token_id=2, **FAMILIES[family],
+    )  # fmt: skip
+    made = AutoModelForCausalLM.from_config(config).to(dtype).eval().requires_grad_(False)
+    for name, weight in made.named_parameters():
+        if weight.ndim == 1:
+            weight.normal_(0.0 if name.endswith("bias") else 1.0, 0.2)
+    return made
+
+
+class Runs:
+    """Logits of every position, whatever the steps that gave them."""
+
+    def __init__(self, forward, attention, shape, prompts):
+        self.forward, self.attention, self.shape = forward, attention, shape
+        self.prompts = prompts
+        self.pool = attention.pool(shape, torch.float32, CPU)
+
+    @classmethod
+    def of(cls, made, native, prompts, forward=None):
+        way = fastest(made, probe(made), native)
+        shape = kv_shape(probe(made), TABLE * (len(prompts) + 1), 16)
+        runs = cls(forward or way.forward, way.attention, shape, prompts)
+        runs.pool = way.attention.pool(shape, made.dtype, CPU)
+        return runs
+
+    def table(self, i):
+        return tuple(range(TABLE * i, TABLE * (i + 1)))
+
+    @torch.inference_mode()
+    def logits(self, rounds):
+        """``{sequence: logits [length, vocabulary]}``; each step asks for all of its rows."""
+        found = {i: [] for i in range(len(self.prompts))}
+        tokens = {str(i): ids for i, ids in enumerate(self.prompts)}
+        for number, parts in enumerate(rounds):
+            steps = [
+                # As if all were drafts: then the logits behind each are wanted.
+                Step(str(i), first, end - first, self.table(i), True, end - first - 1)
+                for i, (first, end) in parts.items()
+            ]
+            batch = self.attention.batch(Plan(number, tuple(steps)), tokens, self.shape, CPU)
+            logits = self.forward(
+                batch.token_ids, batch.positions, batch.sampled_rows,
+                StepContext(self.pool, batch, self.attention),
+            ).clone()  # fmt: skip
+            for row, name in enumerate(batch.sampled):
+                found[int(name)].append(logits[row].float())
+        return {i: torch.stack(rows) for i, rows in found.items()}
+
+
+def prompts_of(lengths, vocabulary=1003):
+    draw = random.Random(0)
+    return [[draw.randrange(3, vocabulary) for _ in range(n)] for n in lengths]
+
+
+LENGTHS = [1, 5, 17, 40, 73]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_gives_the_logits_of_transformers(native, family):
+    made = network(family)
+    made.set_attn_implementation("eager")
+    prompts = prompts_of(LENGTHS)
+    expected = [made(torch.tensor([ids]), use_cache=False).logits[0] for ids in prompts]
+    runs = Runs.of(made, native, prompts)
+    assert isinstance(runs.forward, Program)
+    for rounds in (whole(LENGTHS), ragged(LENGTHS)):
+        found = runs.logits(rounds)
+        for i, right in enumerate(expected):
+            torch.testing.assert_close(found[i], right, atol=3e-4, rtol=3e-4)
+
+
+def test_bfloat16_is_as_near_to_float32_as_transformers_is(native):
+    prompts = prompts_of(LENGTHS)
+    for family in ("llama", "qwen3", "gemma2"):
+        made = network(family, torch.bfloat16)
+        made.set_attn_implementation("eager")
+        rows = [torch.tensor([ids]) for ids in prompts]
+        own = [made(row, use_cache=False).logits[0].float() for row in rows]
+        runs = Runs.of(made, native, prompts)
+        found = runs.logits(whole(LENGTHS))
+        exact = made.float()
+        exact.set_attn_implementation("eager")
+        truth = [exact(row, use_cache=False).logits[0] for row in rows]
+        errors = [
+            sum(float((a - b).square().sum()) for a, b in zip(some, truth, strict=True))
+            for some in (found.values(), own)
+        ]
+        assert errors[0] <= 1.2 * errors[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma2"])
+def test_bits_do_not_depend_on_the_batch_or_the_chunks(native, family, dtype):
+    prompts = prompts_of(LENGTHS)
+    made = network(family, dtype)
+    runs = Runs.of(made, native, prompts)
+    expected = runs.logits(whole(LENGTHS))
+    alone = [{i: (0, n)} for i, n in enumerate(LENGTHS)]
+    one_by_one = [
+        {i: (at, at + 1) for i, n in enumerate(LENGTHS) if at < n} for at in range(max(LENGTHS))
+    ]
+    ways = [alone, one_by_one, *(ragged(LENGTHS, seed) for seed in range(3))]
+    many = Runs(runs.forward, runs.attention, runs.shape, prompts)
+    for rounds in ways:
+        many.pool = runs.attention.pool(runs.shape, dtype, CPU)
+        found = many.logits(rounds)
+        assert all(torch.equal(found[i], expected[i]) for i in expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_threads_change_no_bit(native, dtype):
+    prompts = prompts_of(LENGTHS)
+    expected = Runs.of(network("llama", dtype), native, prompts).logits(ragged(LENGTHS))
+    for threads in (2, 4):
+        other = library.Native(native.file, threads)
+        found = Runs.of(network("llama", dtype), other, prompts).logits(ragged(LENGTHS))
+        assert all(torch.equal(found[i], expected[i]) for i in expected)
+
+
+def test_other_forwards_have_their_linears_from_it_too(native):
+    """Transformers' own forward over compiled attention and products."""
+    prompts = prompts_of(LENGTHS)
+    made = network("qwen2")
+    made.set_attn_implementation("eager")
+    expected = [made(torch.tensor([ids]), use_cache=False).logits[0] for ids in prompts]
+    made.__class__ = type("Other", (type(made),), {})
+    runs = Runs.of(made, native, prompts)
+    assert isinstance(runs.forward, Transformers)
+    assert type(made.lm_head) is type(made.model.layers[1].self_attn.q_proj) is NativeLinear
+    found = runs.logits(ragged(LENGTHS))
+    for i, right in enumerate(expected):
+        torch.testing.assert_close(found[i], right, atol=3e-4, rtol=3e-4)
+
+
+def test_a_token_whose_embedding_is_nan_spoils_its_own_request_alone(native):
+    prompts = prompts_of(LENGTHS)
+    made = network("qwen2")
+    expected = Runs.of(made, native, prompts).logits(whole(LENGTHS))
+    made = network("qwen2")
+    made.model.embed_tokens.weight[1] = float("nan")
+    spoilt = [*prompts[:2], [*prompts[2][:9], 1, *prompts[2][10:]], *prompts[3:]]
+    found = Runs.of(made, native, spoilt).logits(whole(LENGTHS))
+    assert found[2][9:].isnan().all()
+    for i in (0, 1, 3, 4):
+        assert torch.equal(found[i], expected[i])
+
+
+def test_positions_beyond_the_first_table_of_angles(native, monkeypatch):
+    prompts = prompts_of([60])
+    made = network("llama, llama3 angles, biases")
+    expected = Runs.of(made, native, prompts).logits(whole([60]))
+    monkeypatch.setattr("engine.native.angles._FIRST", 8)
+    made = network("llama, llama3 angles, biases")
+    found = Runs.of(made, native, prompts).logits(ragged([60]))
+    assert torch.equal(found[0], expected[0])
+
+
+def test_only_the_classes_that_are_known_become_programs(make_network):
+    assert fits(make_network())
+    assert not fits(make_network(hidden_act="relu"))
+    assert not fits(make_network(dtype=torch.float16))
+    other = make_network()
+    other.model.layers[1].mlp.__class__ = type("Other", (type(other.model.layers[1].mlp),), {})
+    assert not fits(other)
+    scaled = make_network(
+        rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
+    )
+    assert not fits(scaled)
+
+
+def test_a_program_that_is_off_is_not_used(make_network, make_model, monkeypatch, caplog):
+    right = program.Builder.gated
+    monkeypatch.setattr(
+        program.Builder, "gated", lambda self, input, output, act: right(self, input, output, 1)
+    )
+    assert isinstance(make_model(make_network()).forward, Llama)
+    assert "the program is off" in caplog.text
+
+
+def test_without_compiled_kernels_torch_serves_the_same_tokens(make_network, make_model, serve):
+    from engine.sampling import SamplingParams
+
+    prompts = random_prompts(6, 1000, 2, 30, seed=1)
+    greedy = SamplingParams(max_tokens=12, temperature=0.0)
+    model = make_model(make_network(), kernels=None)
+    assert not isinstance(model.attention, NativePaged)
+    expected = reference(make_network(), prompts, 12)
+    assert serve(model, prompts, greedy, TIGHT).tokens == expected
+
+
+def test_a_timed_step_tells_every_operator(native):
+    prompts = prompts_of(LENGTHS)
+    runs = Runs.of(network("llama"), native, prompts)
+    tokens = {str(i): ids for i, ids in enumerate(prompts)}
+    steps = tuple(Step(str(i), 0, n, runs.table(i), True) for i, n in enumerate(LENGTHS))
+    batch = runs.attention.batch(Plan(0, steps), tokens, runs.shape, CPU)
+    seconds = runs.forward.timed(batch.sampled_rows, StepContext(runs.pool, batch, runs.attention))
+    assert set(seconds) == {
+        "embed", "norm", "linear", "rotate", "attend", "gated", "gather", "head"
+    }  # fmt: skip
+    assert all(value > 0 for value in seconds.values())
