@@ -48,28 +48,30 @@ class Counters:
         self.unscored += not scored
         self.peak_waiting = max(self.peak_waiting, waiting)
 
-    def stepped(self, plan: Plan, sampled: int, running: int, seconds: float) -> None:
-        """A step ran. ``seconds``: of the executor alone."""
+    def stepped(
+        self, plan: Plan, drafted: int, sampled: int, running: int, seconds: float
+    ) -> None:
+        """A step ran, in which so many of its drafts were proposed. ``seconds``: of the executor
+        alone."""
         self.steps += 1
         self.step_seconds += seconds
         self.output_tokens += sampled
         self.prompt_tokens += plan.prefill_tokens
-        self.step_tokens.observe(plan.tokens)
+        self.step_tokens.observe(plan.tokens - plan.drafts + drafted)
         self.peak_running = max(self.peak_running, running)
 
     def idle(self) -> None:
         """The thread waits for something to do."""
         self._mark = None
 
-    def cycled(self, plan: Plan, begun: float, ended: float) -> None:
+    def cycled(self, plan: Plan, drafted: int, begun: float, ended: float) -> None:
         """All of a step is over: scheduling, model, text. What the thread did since the step before
-        counts too, unless it waited."""
+        counts too, unless it waited. Drafts are computed side by side, as a prompt is."""
         start, self._mark = begun if self._mark is None else self._mark, ended
         if plan.steps and not plan.swapped_blocks and ended > start:
             context = sum(step.start + 1 for step in plan.steps if step.decodes)
-            self.measured.append(
-                MeasuredStep(plan.decode_tokens, plan.prefill_tokens, context, ended - start)
-            )
+            decodes, prefill = plan.decode_tokens - plan.drafts, plan.prefill_tokens + drafted
+            self.measured.append(MeasuredStep(decodes, prefill, context, ended - start))
 
     def finished(self, lane: Lane, reason: FinishReason, latencies: Latencies | None) -> None:
         """A request ended. One that its caller gave up says nothing about the objective; one that

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
+from itertools import chain
 from typing import Protocol
 
 import torch
 
 from engine.core.plan import Plan
+from engine.drafting.drafter import Drafter
+from engine.drafting.proposals import Proposals
+from engine.drafting.verify import Verdict, unsound, verify
 from engine.runner import Runner
-from engine.sampler import sample
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
 from engine.taint import Tainted
@@ -49,6 +52,11 @@ class Executor(Protocol):
         """
         ...
 
+    @property
+    def drafted(self) -> Mapping[str, int]:
+        """How many drafts the last :meth:`run` verified, of each request that had some."""
+        ...
+
 
 def attempt(executor: Executor, plan: Plan) -> tuple[Mapping[str, tuple[Token, ...]], bool]:
     """Run a plan; its tokens, and whether the step failed. Raises ``MovesFailed`` alone."""
@@ -68,10 +76,16 @@ def attempt(executor: Executor, plan: Plan) -> tuple[Mapping[str, tuple[Token, .
 
 
 class TorchExecutor:
-    """Executor over a :class:`Runner`. One thread at a time, but for :meth:`add`."""
+    """Executor over a :class:`Runner`. One thread at a time, but for :meth:`add`.
 
-    def __init__(self, runner: Runner) -> None:
+    ``drafter`` proposes the drafts that a plan has room for; without one there are none.
+    """
+
+    def __init__(self, runner: Runner, drafter: Drafter | None = None) -> None:
         self._runner = runner
+        model = runner.model
+        self._proposals = Proposals(drafter, model.config.vocab_size, model.context_length)
+        self._drafts: dict[str, list[int]] = {}
         self._sequences: dict[str, Sequence] = {}
         self._tokens: dict[str, list[int]] = {}
         self._tainted = Tainted(runner.shape.block_size)
@@ -84,42 +98,75 @@ class TorchExecutor:
             raise ValueError("prompt must hold at least one token")
         if not all(0 <= token < vocabulary for token in prompt_ids):
             raise ValueError(f"prompt holds tokens outside the vocabulary of {vocabulary}")
-        sequence = Sequence.start(request_id, prompt_ids, sampling)
+        sampling.check_vocabulary(vocabulary)
+        sequence = Sequence.start(request_id, prompt_ids, sampling, self._runner.model.eos)
         self._sequences[request_id] = sequence
         self._tokens[request_id] = sequence.tokens
 
     def remove(self, request_id: str) -> None:
         self._sequences.pop(request_id, None)
         self._tokens.pop(request_id, None)
+        self._proposals.forget(request_id)
 
     def sequence(self, request_id: str) -> Sequence:
         return self._sequences[request_id]
 
+    @property
+    def drafted(self) -> Mapping[str, int]:
+        return {name: len(drafts) for name, drafts in self._drafts.items()}
+
     @torch.inference_mode()
     def run(self, plan: Plan) -> Mapping[str, tuple[Token, ...]]:
+        self._drafts = {}
         try:
             self._runner.move(plan)
         except Exception as error:
             raise MovesFailed(f"blocks could not be moved ({type(error).__name__})") from error
+        plan, self._drafts = self._proposals.fill(plan, self._sequences)
         lost = self._tainted.lost(plan)
         if not plan.steps:
             self._runner.wait()
             return {}
-        requests, logits = self._runner.run(plan, self._tokens)
+        requests, logits = self._runner.run(plan, self._ahead(self._drafts))
         if not requests:
             return {}
-        sequences = [self._sequences[request] for request in requests]
-        tokens: dict[str, tuple[Token, ...]] = {}
-        for sequence, token in zip(sequences, sample(logits, sequences), strict=True):
-            if token is None:
-                log.error("request %s ends: the model's logits are not finite", sequence.id)
-            elif sequence.id in lost:
-                log.error("request %s ends: what it shared with another was lost", sequence.id)
-            else:
-                sequence.append(token.id)
-                tokens[sequence.id] = (token,)
-        if len(tokens) < len(requests):
-            ends = [step for step in plan.steps if step.samples and step.request_id not in tokens]
-            blocks = self._runner.wipe(block for step in ends for block in step.block_table)
-            self._tainted.add(blocks)
-        return tokens
+        verdict = verify(requests, logits, self._sequences, self._drafts)
+        if self._drafts:
+            self._undo(plan, requests, logits, verdict)
+        for name in verdict.failed:
+            log.error("request %s ends: the model's logits are not finite", name)
+        for name in lost & verdict.tokens.keys():
+            log.error("request %s ends: what it shared with another was lost", name)
+            del verdict.tokens[name]
+        ends = set(requests) - verdict.tokens.keys()
+        if ends:
+            blocks = (s.block_table for s in plan.steps if s.request_id in ends)
+            self._tainted.add(self._runner.wipe(chain.from_iterable(blocks)))
+        return verdict.tokens
+
+    def _ahead(self, drafts: Mapping[str, list[int]]) -> Mapping[str, Seq[int]]:
+        """Tokens of all requests, with the drafts behind."""
+        if not drafts:
+            return self._tokens
+        return self._tokens | {name: self._tokens[name] + more for name, more in drafts.items()}
+
+    def _undo(self, plan: Plan, requests: Seq[str], logits: torch.Tensor, verdict: Verdict) -> None:
+        """Clean up after drafts that made numbers which are not finite: those reach their request
+        through masked slots, in this step or later. With other drafts, of a token that is known to
+        do no harm, they are overwritten."""
+        dirty = {requests[row] for row in unsound(logits, verdict.refused)}
+        dirty.update(self._drafts.keys() & verdict.failed)
+        if not dirty:
+            return
+        steps = tuple(step for step in plan.steps if step.request_id in dirty)
+        tokens = {}
+        for step in steps:
+            known, end = self._tokens[step.request_id], step.start + step.tokens
+            stands = step.start + max(1, len(verdict.tokens.get(step.request_id, ())))
+            tokens[step.request_id] = known[:stands] + [known[0]] * (end - stands)
+        names, anew = self._runner.run(Plan(plan.number, steps), tokens)
+        again = [row for row, name in enumerate(names) if name in verdict.failed]
+        if again:
+            second = verify([names[row] for row in again], anew[again], self._sequences, {})
+            verdict.tokens |= second.tokens
+            verdict.failed[:] = (set(verdict.failed) - set(names)) | set(second.failed)

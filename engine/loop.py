@@ -143,6 +143,11 @@ class EngineLoop:
             self._changed.notify_all()
         deliver(events)
 
+    def position(self, request_id: str) -> int | None:
+        """As :meth:`Scheduler.position`."""
+        with self._changed:
+            return self._scheduler.position(request_id)
+
     def drain(self, timeout_s: float) -> bool:
         """Take no more requests and wait for those there are; the rest is aborted after
         ``timeout_s``. Whether all ended by themselves."""
@@ -214,16 +219,19 @@ class EngineLoop:
         now = self._clock()
         with self._changed:
             finished, kept, events = self._roster.take(plan, tokens, failed, now)
-            accepted = {name: len(each) - 1 for name, each in kept.items()}
+            drafted = {} if failed else self._executor.drafted
+            accepted = {name: len(kept[name]) - 1 for name in drafted if name in kept}
             if not failed:  # how long that took says nothing
                 self._roster.pacing.stepped(plan, kept, begun, now)
-            for request in self._scheduler.commit(plan, finished, now, accepted):
+            for request in self._scheduler.commit(plan, finished, now, accepted, drafted):
                 events += self._end(request, request.finish_reason or FinishReason.ERROR, now)
             self._roster.forget()
             sampled = sum(map(len, kept.values()))
-            self._counters.stepped(plan, sampled, self._scheduler.num_running, now - ran_at)
+            guessed = sum(drafted.values())
+            running = self._scheduler.num_running
+            self._counters.stepped(plan, guessed, sampled, running, now - ran_at)
             ended = self._clock()
-            self._counters.cycled(plan, begun, ended)
+            self._counters.cycled(plan, guessed, begun, ended)
             self._counters.schedule_seconds += ended - now
             self._counters.failed_steps += failed
             self._changed.notify_all()

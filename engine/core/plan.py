@@ -65,6 +65,11 @@ class Plan:
         return self.tokens - self.prefill_tokens
 
     @property
+    def drafts(self) -> int:
+        """Tokens that may be guesses."""
+        return sum(step.drafts for step in self.steps)
+
+    @property
     def swapped_blocks(self) -> int:
         """Blocks that cross the bus, either way."""
         return len(self.swap_out) + len(self.swap_in)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from engine.core import victims
 from engine.core.displacement import Displacement
 from engine.core.plan import Move, Step
@@ -88,11 +90,12 @@ class Planner:
             if name in planned or name in prefilling:
                 continue
             computed = request.computed_tokens
-            if drafts or len(request.block_table) * size <= computed:
+            wanted = drafts.get(name, 0) if drafts else 0
+            if wanted or len(request.block_table) * size <= computed:
                 if request.block_table == () or not self._grow(request):
                     continue
-                if drafts:
-                    self._take(request, 1, self._room_for(request, drafts))
+                if wanted:
+                    self._take(request, 1, self._room_for(request, wanted))
                     continue
             planned[name] = request
             steps.append(Step(name, computed, 1, request.block_table, True))
@@ -199,15 +202,15 @@ class Planner:
 
     # -- speculation -----------------------------------------------------------------------------
 
-    def _drafts(self) -> int:
-        """Drafts per decode: from the budget that decodes and prefills leave."""
+    def _drafts(self) -> Mapping[str, int]:
+        """Drafts of each that decodes: from the budget that decodes and prefills leave."""
         if self._speculation is None:
-            return 0
+            return {}
         state = self._state
         head = state.gate.admissible(self._now)
         newcomer = 0 if head is None else head.pending_tokens
-        decodes = len(state.running) - len(state.prefilling)
-        return self._speculation.length(decodes, self._spare() - newcomer)
+        names = [each.id for each in state.running if each.id not in state.prefilling]
+        return self._speculation.choose(names, self._spare() - newcomer)
 
     def _room_for(self, request: Request, drafts: int) -> int:
         """Drafts never cost anybody memory: only what free blocks hold."""

@@ -68,12 +68,20 @@ def _recorded(state: State, request: Request, before: int) -> bool:
     return True
 
 
-def check_accepted(plan: Plan, accepted: Mapping[str, int]) -> None:
-    """Raise ``ValueError`` when more drafts were accepted than ``plan`` has."""
-    drafts = {step.request_id: step.drafts for step in plan.steps}
-    for request_id, count in accepted.items():
-        if not 0 <= count <= drafts.get(request_id, 0):
-            raise ValueError(
-                f"accepted says {count} drafts of {request_id!r}, "
-                f"of which plan {plan.number} has {drafts.get(request_id, 0)}"
-            )
+def check_drafts(
+    plan: Plan, accepted: Mapping[str, int], drafted: Mapping[str, int] | None
+) -> None:
+    """Raise ``ValueError`` when more drafts were proposed than ``plan`` has, or more accepted than
+    proposed; ``drafted`` ``None``: all were proposed."""
+    planned = {step.request_id: step.drafts for step in plan.steps if step.drafts}
+    proposed = planned if drafted is None else drafted
+    for what, counts, limits in (
+        ("accepted", accepted, proposed),
+        ("drafted", proposed, planned),
+    ):
+        for request_id, count in counts.items():
+            if not 0 <= count <= limits.get(request_id, 0):
+                raise ValueError(
+                    f"{what} says {count} drafts of {request_id!r}, of which plan {plan.number} "
+                    f"has {limits.get(request_id, 0)}"
+                )

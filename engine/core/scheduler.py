@@ -136,22 +136,24 @@ class Scheduler(View):
         finished: Mapping[str, FinishReason],
         now: float,
         accepted: Mapping[str, int] | None = None,
+        drafted: Mapping[str, int] | None = None,
     ) -> list[Request]:
         """Record that ``plan`` ran: each step with ``samples`` yielded one token, and as many more
-        as ``accepted`` says of its drafts.
+        as ``accepted`` says of its drafts; ``drafted``: how many were proposed, all when ``None``.
 
         Requests named in ``finished`` end, as do the exhausted; both are returned, with
         ``finish_reason`` set. ``ERROR`` yields no token. Requests aborted since are passed over.
         Raises ``ValueError`` when the plan is not the outstanding one, ``finished`` names a
-        request that is held but not part of it, or more drafts were accepted than planned.
+        request that is held but not part of it, or more drafts were accepted than proposed, or
+        proposed than planned.
         """
         if plan is not self._outstanding:
             raise ValueError(f"plan {plan.number} is not the plan to commit")
         for request_id in finished:
             if request_id not in self._planned and self.get(request_id) is not None:
                 raise ValueError(f"finished names {request_id!r}, which plan {plan.number} lacks")
-        if accepted:
-            progress.check_accepted(plan, accepted)
+        if accepted or drafted:
+            progress.check_drafts(plan, accepted or {}, drafted)
         planned, self._planned, self._outstanding = self._planned, {}, None
         if plan.swap_in:
             progress.swapped_in(self._state, planned.values(), finished)
@@ -162,7 +164,11 @@ class Scheduler(View):
                 continue
             reason = finished.get(request.id)
             if reason is not FinishReason.ERROR:
-                taken = self._accepted(step, accepted) if step.drafts else 0
+                taken = 0
+                if step.drafts:
+                    taken = accepted.get(request.id, 0) if accepted else 0
+                    proposed = step.drafts if drafted is None else drafted.get(request.id, 0)
+                    self._judged(step, proposed, taken, ends=reason is not None)
                 progress.advance(self._state, request, step, taken)
             if reason is not None:
                 ended.append(self._end(request, reason, now))
@@ -203,13 +209,13 @@ class Scheduler(View):
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _accepted(self, step: Step, accepted: Mapping[str, int] | None) -> int:
-        taken = accepted.get(step.request_id, 0) if accepted else 0
+    def _judged(self, step: Step, proposed: int, accepted: int, ends: bool) -> None:
         assert self._speculation is not None
-        self._speculation.record(step.drafts, taken)
-        self._state.stats.drafted_tokens += step.drafts
-        self._state.stats.accepted_tokens += taken
-        return taken
+        if not ends:  # or drafts behind the end would count as refused
+            self._speculation.record(step.request_id, step.drafts, proposed, accepted)
+        self._state.stats.drafts += proposed > 0
+        self._state.stats.drafted_tokens += proposed
+        self._state.stats.accepted_tokens += accepted
 
     def _validate(self, request: Request) -> None:
         if self.get(request.id) is not None:
@@ -218,6 +224,8 @@ class Scheduler(View):
 
     def _end(self, request: Request, reason: FinishReason, now: float) -> Request:
         request.finish_reason = reason
+        if self._speculation is not None:
+            self._speculation.forget(request.id)
         self._state.leave(request, now)
         return request
 

@@ -1,17 +1,27 @@
 """How many tokens to draft ahead: as many as the load leaves room for, often none.
 
-A step that verifies k drafts for each of B requests yields ``(1 − a^(k+1)) / (1 − a)`` tokens per
-request at acceptance rate a (Leviathan et al. 2023, arXiv 2211.17192, eq. 1) and costs B·k tokens
-more. Few requests leave a step memory-bound and drafts nearly free; many make it compute-bound and
-drafts cost goodput (vllm issues 4565, 49548). The same rule stands for n-gram lookup, whose drafts
-cost nothing, and for a draft model.
+A draft that stands with probability a, behind others that stand, adds a^i tokens to a step and one
+token to compute (Leviathan et al. 2023, arXiv 2211.17192). Few requests leave a step memory-bound
+and drafts nearly free; many make it compute-bound and drafts cost goodput (vllm issues 4565,
+49548), so each step takes the drafts that make its tokens per second the most, as SmartSpec does
+(Liu et al. 2024, arXiv 2406.14066). The same rule stands for n-gram lookup, whose drafts cost
+nothing, and for a draft model.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from engine.core.costs import CostModel
+
+#: Rates are told apart this finely: what a choice costs does not grow with the requests.
+_LEVELS = 16
+#: A request whose drafts never stand gains nothing from them, but its fortune may turn.
+_HIGHEST, _LOWEST = 0.999, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +30,11 @@ class SpeculationConfig:
 
     draft_seconds: what drafting one token ahead for the whole batch costs, a pass of the draft
     model; 0 for n-gram lookup. prior: acceptance rate assumed until drafts were seen. memory:
-    drafts that the measured rate averages over. probe_every: while drafting does not pay, one step
-    of so many drafts a single token, to notice when it would.
+    drafts that the measured rate averages over; own_memory: those of one request that its own
+    rate does. probe_every: while drafting does not pay for a request, one step of so many drafts a
+    single token, to notice when it would. steps: ``(tokens, seconds)`` of steps that were measured,
+    fewest first, between which others lie on a line; beyond them, and without any, a draft costs
+    what the cost model says of a prefilled token.
 
     Raises ``ValueError`` naming the field.
     """
@@ -30,57 +43,139 @@ class SpeculationConfig:
     draft_seconds: float = 0.0
     prior: float = 0.6
     memory: int = 256
-    probe_every: int = 64
+    own_memory: int = 16
+    probe_every: int = 32
+    steps: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("max_drafts", "memory", "probe_every"):
+        for name in ("max_drafts", "memory", "own_memory", "probe_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"speculation.{name} must be >= 1, got {getattr(self, name)}")
         if not self.draft_seconds >= 0.0:
             raise ValueError(f"speculation.draft_seconds must be >= 0, got {self.draft_seconds}")
         if not 0.0 <= self.prior < 1.0:
             raise ValueError(f"speculation.prior must lie in [0, 1), got {self.prior}")
+        if any(seconds <= 0.0 for _, seconds in self.steps) or any(
+            a >= b for (a, _), (b, _) in pairwise(self.steps)
+        ):
+            raise ValueError(
+                "speculation.steps must be pairs of tokens, ascending, and seconds above 0, got "
+                f"{self.steps}"
+            )
+
+
+@dataclass(slots=True)
+class _Record:
+    """Of one request: share of its judged drafts that stood, and of the drafts it might have had
+    that were proposed."""
+
+    rate: float
+    share: float
 
 
 class Speculation:
-    """Chooses the draft length of each step and learns the acceptance rate."""
+    """Chooses the drafts of each step and learns how many stand, of all requests and of each."""
 
     def __init__(self, config: SpeculationConfig, cost: CostModel) -> None:
         self.config = config
         self._cost = cost
-        self._rate = config.prior
+        self._all = _Record(config.prior, 1.0)
+        self._each: dict[str, _Record] = {}
         self._steps = 0
 
     @property
     def rate(self) -> float:
-        """Share of drafts accepted, averaged over the last ones."""
-        return self._rate
+        """Share of drafts accepted, averaged over the last ones of all requests."""
+        return self._all.rate
 
-    def length(self, batch: int, budget: int) -> int:
-        """Drafts per request for a step of ``batch`` decodes with ``budget`` tokens to spare."""
-        most = min(self.config.max_drafts, budget // batch if batch else 0)
-        if most < 1:
-            return 0
-        self._steps += 1
-        best = max(range(most + 1), key=lambda drafts: self._goodput(batch, drafts))
-        if best == 0 and self._steps % self.config.probe_every == 0:
-            return 1
-        return best
+    def choose(self, requests: Iterable[str], budget: int) -> Mapping[str, int]:
+        """Drafts for each of those that decode in a step with ``budget`` tokens to spare.
 
-    def record(self, drafted: int, accepted: int) -> None:
-        """Learn from one request's drafts: verification stops at the first that is refused.
-
-        Raises ``ValueError`` when more were accepted than drafted.
+        Greedily: the likeliest drafts of the step first, as far as tokens per second rise.
         """
-        if not 0 <= accepted <= drafted:
-            raise ValueError(f"accepted must lie in [0, {drafted}], got {accepted}")
+        alike = {name: self._level(self._each.get(name, self._all)) for name in requests}
+        if not alike or budget < 1:
+            return {}
+        self._steps += 1
+        counts = Counter(alike.values())
+        depths = self._depths(counts, budget)
+        if self._steps % self.config.probe_every == 0:
+            left = budget - sum(counts[level] * depth for level, depth in depths.items())
+            for level, count in counts.items():
+                if not depths.get(level) and count <= left:
+                    depths[level] = 1
+                    left -= count
+        return {name: depths[level] for name, level in alike.items() if depths.get(level)}
+
+    def record(self, request_id: str, planned: int, drafted: int, accepted: int) -> None:
+        """Learn from one request's step: of ``planned`` drafts so many were proposed, and stood.
+        Verification stops at the first that is refused.
+
+        Raises ``ValueError`` unless ``accepted <= drafted <= planned``.
+        """
+        if not 0 <= accepted <= drafted <= planned:
+            raise ValueError(
+                f"drafted must lie in [0, {planned}] and accepted in [0, drafted], "
+                f"got {drafted} and {accepted}"
+            )
+        own = self._each.get(request_id)
+        if own is None:
+            own = self._each[request_id] = _Record(self._all.rate, self._all.share)
         # Drafts behind a refused one were never judged.
         judged = accepted + (accepted < drafted)
-        for i in range(judged):
-            self._rate += (float(i < accepted) - self._rate) / self.config.memory
-        self._rate = min(self._rate, 0.999)
+        for record, memory in ((self._all, self.config.memory), (own, self.config.own_memory)):
+            for i in range(judged):
+                record.rate += (float(i < accepted) - record.rate) / memory
+            record.rate = min(max(record.rate, _LOWEST), _HIGHEST)
+            if planned:
+                record.share += (drafted / planned - record.share) / memory
 
-    def _goodput(self, batch: int, drafts: int) -> float:
-        tokens = (1.0 - self._rate ** (drafts + 1)) / (1.0 - self._rate)
-        seconds = self._cost.step(batch, batch * drafts) + self.config.draft_seconds * drafts
-        return batch * tokens / seconds
+    def forget(self, request_id: str) -> None:
+        """The request is over; unknown ids are ignored."""
+        self._each.pop(request_id, None)
+
+    def _level(self, record: _Record) -> tuple[int, int]:
+        return round(record.rate * _LEVELS), max(1, round(record.share * _LEVELS))
+
+    def _depths(self, counts: Counter[tuple[int, int]], budget: int) -> dict[tuple[int, int], int]:
+        """Drafts for the requests of each level."""
+        batch = counts.total()
+        # Each draft of the step once: how likely it stands with all before it, deepest last.
+        ahead = sorted(
+            (-((rate / _LEVELS) ** depth), depth, (rate, share))
+            for rate, share in counts
+            for depth in range(1, self.config.max_drafts + 1)
+        )
+        tokens, rows, deepest, best, taken = float(batch), 0.0, 0, 0.0, 0
+        best = tokens / self._seconds(batch, 0.0)
+        for i, (chance, depth, level) in enumerate(ahead):
+            count = counts[level]
+            budget -= count
+            if budget < 0:
+                break
+            # Of drafts that were possible only a share is proposed.
+            expected = count * level[1] / _LEVELS
+            tokens -= chance * expected
+            rows += expected
+            deepest = max(deepest, depth)
+            seconds = self._seconds(batch, rows) + self.config.draft_seconds * deepest
+            if tokens / seconds > best:
+                best, taken = tokens / seconds, i + 1
+        depths: dict[tuple[int, int], int] = {}
+        for _, depth, level in ahead[:taken]:
+            depths[level] = max(depth, depths.get(level, 0))
+        return depths
+
+    def _seconds(self, batch: int, drafts: float) -> float:
+        """Of a step that decodes for ``batch`` requests and verifies so many drafts."""
+        steps, tokens = self.config.steps, batch + drafts
+        if not steps:
+            return self._cost.step(batch, 0) + self._cost.prefill * drafts
+        place = bisect_right(steps, tokens, key=lambda step: step[0])
+        if place == 0:
+            return steps[0][1]
+        (low, least) = steps[place - 1]
+        if place == len(steps):
+            return least + self._cost.prefill * (tokens - low)
+        (high, most) = steps[place]
+        return least + (most - least) * (tokens - low) / (high - low)

@@ -15,7 +15,8 @@ class SchedulerStats:
     preempted_for_order: that gave their slot to one with a smaller key. preempted_for_lane: that
     gave back a slot their lane had been lent. evicted_paused: of the last two, those whose blocks
     were taken later while they waited. recomputed_tokens: computed a second time.
-    swapped_tokens: moved between device and host, each way counted.
+    swapped_tokens: moved between device and host, each way counted. drafts: times that tokens were
+    proposed for a request; drafted_tokens and accepted_tokens: how many, and how many stood.
     """
 
     preempted_for_memory: int = 0
@@ -24,6 +25,7 @@ class SchedulerStats:
     evicted_paused: int = 0
     recomputed_tokens: int = 0
     swapped_tokens: int = 0
+    drafts: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     memory: MemoryStats = field(default_factory=MemoryStats)

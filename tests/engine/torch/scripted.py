@@ -23,6 +23,7 @@ class Script:
         self.entered = threading.Semaphore(0)
         self.fail_next: BaseException | None = None
         self.silent: set[str] = set()
+        self.drafted: dict[str, int] = {}
 
     def add(self, request_id, prompt_ids, sampling):
         if request_id in self.sequences:

@@ -17,10 +17,12 @@ from ranker.types import FinishReason
 class Server:
     """Steps take a second each. ``tokens``: of each request that ended well, its output."""
 
-    def __init__(self, model: Model, config: SchedulerConfig, policy=None) -> None:
+    def __init__(
+        self, model: Model, config: SchedulerConfig, policy=None, speculation=None, drafter=None
+    ) -> None:
         shape = model.kv_shape(config.num_blocks, config.block_size)
-        self.executor = TorchExecutor(Runner(model, shape, config.host_blocks))
-        self.scheduler = Scheduler(config, policy or policies.make("fcfs"))
+        self.executor = TorchExecutor(Runner(model, shape, config.host_blocks), drafter)
+        self.scheduler = Scheduler(config, policy or policies.make("fcfs"), speculation=speculation)
         self.tokens: dict[str, list[int]] = {}
         self.plans: list[Plan] = []
         self.failed: set[str] = set()
@@ -45,27 +47,44 @@ class Server:
         plan = self.scheduler.schedule(now)
         self.plans.append(plan)
         sampled = self.executor.run(plan)
-        reasons = {name: self._take(name, tokens) for name, tokens in sampled.items()}
+        drafted = self.executor.drafted
+        accepted, reasons = {}, {}
+        for name, tokens in sampled.items():
+            taken, reasons[name] = self._take(name, tokens)
+            if name in drafted:
+                accepted[name] = taken - 1
         lost = {s.request_id for s in plan.steps if s.samples and s.request_id not in sampled}
         reasons |= dict.fromkeys(lost, FinishReason.ERROR)
         self.failed |= lost
-        ended = self.scheduler.commit(plan, {k: r for k, r in reasons.items() if r}, now)
+        finished = {name: reason for name, reason in reasons.items() if reason}
+        ended = self.scheduler.commit(plan, finished, now, accepted, drafted)
         self.scheduler.check_integrity()
         for request in ended:
             self.cached[request.id] = request.cached_tokens
             if request.id not in self.failed:
                 sequence = self.executor.sequence(request.id)
-                self.tokens[request.id] = sequence.tokens[sequence.prompt_tokens :]
+                end = request.prompt_tokens + request.output_tokens
+                self.tokens[request.id] = sequence.tokens[request.prompt_tokens : end]
             self.executor.remove(request.id)
         return plan
 
-    def _take(self, name: str, tokens: tuple[Token, ...]) -> FinishReason | None:
+    def abort(self, name: str) -> None:
+        """Between steps, as the loop does it."""
+        self.scheduler.abort(name, float(len(self.plans)))
+        self.executor.remove(name)
+
+    def _take(self, name: str, tokens: tuple[Token, ...]) -> tuple[int, FinishReason | None]:
+        """How many of the tokens count, and why the request ends, if it does."""
         sequence, request = self.executor.sequence(name), self.scheduler.get(name)
         assert request is not None
-        (token,) = tokens
-        self._chains[name].append(token.id)
-        output = request.output_tokens + 1
-        return self._stop.check(token.id, output, request.prompt_tokens, sequence.sampling)
+        reason, count = None, 0
+        for count, token in enumerate(tokens, start=1):
+            self._chains[name].append(token.id)
+            output = request.output_tokens + count
+            reason = self._stop.check(token.id, output, request.prompt_tokens, sequence.sampling)
+            if reason is not None:
+                break
+        return count, reason
 
     def run(self) -> "Server":
         """Until nobody is left."""
@@ -92,9 +111,10 @@ def serve_all(
     sampling: SamplingParams | dict[str, SamplingParams],
     config: SchedulerConfig,
     policy=None,
+    **options,
 ) -> Server:
-    """Generate for all prompts together."""
-    server = Server(model, config, policy)
+    """Generate for all prompts together. ``options`` go to the server."""
+    server = Server(model, config, policy, **options)
     for name, ids in prompts.items():
         server.submit(name, ids, sampling[name] if isinstance(sampling, dict) else sampling)
     return server.run()
