@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from engine import cache_size
 from engine.core.fairness import FairnessConfig
 from engine.core.lanes import Lane
 from engine.core.policies.base import Policy
@@ -52,6 +53,7 @@ class TorchBackend:
     """Serves ``model``; started by the constructor, ended by :meth:`close`.
 
     ``lanes`` and ``fairness`` as :class:`~engine.core.scheduler.Scheduler` takes them.
+    ``cuda_graphs``: record the decode steps, where ``model`` is on a GPU.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class TorchBackend:
         lanes: Policy | Sequence[Lane],
         *,
         fairness: FairnessConfig | None = None,
+        cuda_graphs: bool = True,
         on_outcome: OnOutcome | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -70,7 +73,12 @@ class TorchBackend:
         #: Tokens, prompt and answer together, that one request may have.
         self.context_length = min(model.context_length, config.capacity)
         shape = model.kv_shape(config.num_blocks, config.block_size)
-        runner = Runner(model, shape, config.host_blocks)
+        buckets = None
+        if cuda_graphs:
+            buckets = cache_size.buckets(
+                model, config.max_num_seqs, config.block_size, config.num_blocks
+            )
+        runner = Runner(model, shape, config.host_blocks, buckets)
         scheduler = Scheduler(config, lanes, fairness=fairness)
         self._lanes = tuple(
             LaneInfo(lane.name, priorities=lane.policy.name == "priority")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from engine import models
+from engine import cache_size, models
 from engine.backend import ThreadsConfig, TorchBackend
 from engine.core.config import (
     AdmissionConfig,
@@ -24,7 +24,7 @@ from engine.core.costs import CostModel
 from engine.core.fairness import FairnessConfig
 from engine.core.lanes import Lane, LaneConfig
 from engine.core.policies import make
-from engine.devices import free_memory, resolve_device, resolve_dtype
+from engine.devices import resolve_device, resolve_dtype
 from engine.executor import TorchExecutor
 from engine.native import library
 from engine.native.library import Kernels
@@ -37,10 +37,6 @@ from serving.lanes_file import LaneSpec
 
 log = logging.getLogger(__name__)
 
-#: The KV cache of a CPU when the operator names no size.
-_CPU_GIB = 0.5
-
-
 #: Where requests wait in an engine without a file of lanes.
 DEFAULT_LANE = LaneSpec(LaneConfig("default"))
 
@@ -51,9 +47,10 @@ class EngineSetup:
 
     ``model``, ``revision``, ``trust_remote_code`` and ``allow_pickle`` as
     :class:`~engine.sources.ModelSource` has them. ``max_model_len``: tokens of prompt and answer
-    that one request may have; 0: as many as the model takes. ``kv_gib``: memory of the KV cache;
-    0 takes 0.5 GiB on a CPU, and on a GPU what the weights leave of ``gpu_memory_utilization``,
-    the share of its memory that this engine may use in all.
+    that one request may have; 0: as many as the model takes. ``block_size``: tokens of a KV block;
+    0: what the device reads best. ``kv_gib``: memory of the KV cache; 0 takes 0.5 GiB on a CPU,
+    and on a GPU what weights and the largest step leave of ``gpu_memory_utilization``, the share
+    of its memory that may be taken in all. ``cuda_graphs``: repeat decode steps as graphs on a GPU.
     ``swap_gib``: memory of the host that preempted requests may be moved to; 0: they recompute.
     ``cost``: what steps cost, measured at start when ``None`` (policies order by it, victims are
     chosen by it, a comparison of learned policies replays with it). ``threads`` 0: all cores this
@@ -78,9 +75,10 @@ class EngineSetup:
     max_num_seqs: int = 16
     max_num_batched_tokens: int = 512
     max_waiting: int = 10_000
-    block_size: int = 32
+    block_size: int = 0
     kv_gib: float = 0.0
-    gpu_memory_utilization: float = 0.85
+    gpu_memory_utilization: float = 0.9
+    cuda_graphs: bool = True
     swap_gib: float = 0.0
     cost: CostModel | None = None
 
@@ -95,8 +93,9 @@ class EngineSetup:
                 "gpu_memory_utilization must be a share above 0 and up to 1, got "
                 f"{self.gpu_memory_utilization}"
             )
-        if self.threads < 0:
-            raise ValueError(f"threads must be >= 0, got {self.threads}")
+        for name in ("threads", "block_size"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be >= 0, got {getattr(self, name)}")
         for name in ("kv_gib", "swap_gib"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise ValueError(f"{name} must be >= 0, got {getattr(self, name)}")
@@ -140,7 +139,7 @@ class EngineSetup:
         return SchedulerConfig(
             max_num_seqs=self.max_num_seqs,
             max_num_batched_tokens=self.max_num_batched_tokens,
-            block_size=self.block_size,
+            block_size=self.block_size or 1,
             num_blocks=num_blocks,
             max_waiting=self.max_waiting,
             host_blocks=host_blocks,
@@ -178,7 +177,10 @@ def starter(
 
     Raises ``ValueError`` when the KV cache would not hold a single block.
     """
-    config = setup.scheduler(_blocks(setup, model), _host_blocks(setup, model))
+    setup = _with_block_size(setup, model)
+    space = cache_size.Space(setup.kv_gib, setup.gpu_memory_utilization, setup.swap_gib)
+    most = (setup.max_num_seqs, setup.max_num_batched_tokens)
+    config = setup.scheduler(*cache_size.blocks(model, setup.block_size, space, *most))
     if setup.max_model_len > config.capacity:
         raise ValueError(
             f"max_model_len: the KV cache holds {config.capacity} tokens, fewer than "
@@ -193,7 +195,13 @@ def starter(
         config.host_blocks * config.block_size,
     )
     return lambda on_outcome: TorchBackend(
-        model, config, lanes, fairness=setup.fairness, on_outcome=on_outcome, clock=clock
+        model,
+        config,
+        lanes,
+        fairness=setup.fairness,
+        cuda_graphs=setup.cuda_graphs,
+        on_outcome=on_outcome,
+        clock=clock,
     )
 
 
@@ -208,12 +216,17 @@ def measure(
     setup: EngineSetup, model: models.Model, clock: Callable[[], float] = time.monotonic
 ) -> CostModel:
     """Seconds of a step on this machine, from a few seconds of real steps."""
+    setup = _with_block_size(setup, model)
     prompts = (16, 64)
     per_request = math.ceil((max(prompts) + 8) / setup.block_size) + 1
-    host_blocks = min(_host_blocks(setup, model), per_request * setup.max_num_seqs)
-    config = setup.scheduler(per_request * setup.max_num_seqs, host_blocks)
+    needed = per_request * setup.max_num_seqs
+    host_blocks = min(cache_size.host_blocks(model, setup.block_size, setup.swap_gib), needed)
+    config = setup.scheduler(needed, host_blocks)
     shape = model.kv_shape(config.num_blocks, config.block_size)
-    runner = Runner(model, shape, host_blocks)
+    buckets = None
+    if setup.cuda_graphs:
+        buckets = cache_size.buckets(model, config.max_num_seqs, config.block_size, needed)
+    runner = Runner(model, shape, host_blocks, buckets)
     began = time.monotonic()
     fit = profile(TorchExecutor(runner), config, clock, prompts=prompts, decodes=4)
     cost = fit.cost
@@ -232,36 +245,5 @@ def check_one_thread(model: models.Model) -> None:
         raise ValueError("processor time needs a CPU and one thread: --device cpu --threads 1")
 
 
-def _blocks(setup: EngineSetup, model: models.Model) -> int:
-    free = free_memory(model.device)
-    if setup.kv_gib:
-        size = setup.kv_gib * 2**30
-        if free is not None and size > free:
-            raise ValueError(
-                f"kv_gib: {setup.kv_gib} is more than the {free / 2**30:.1f} GiB that "
-                f"{model.device} has left beside the model"
-            )
-    elif model.device.type == "cuda":
-        free, total = torch.cuda.mem_get_info(model.device)
-        size = free - (1 - setup.gpu_memory_utilization) * total
-    else:
-        size = _CPU_GIB * 2**30
-    block = _block_bytes(setup, model)
-    blocks = int(size // block)
-    if blocks < 1:
-        raise ValueError(
-            f"{'kv_gib' if setup.kv_gib else 'gpu_memory_utilization'}: it leaves "
-            f"{max(0.0, size) / 2**30:.4f} GiB for the KV cache, less than one block of "
-            f"{block / 2**30:.4f} GiB"
-        )
-    # More than every slot at full context can never be used.
-    most = setup.max_num_seqs * math.ceil(model.context_length / setup.block_size)
-    return min(blocks, most + 1)
-
-
-def _host_blocks(setup: EngineSetup, model: models.Model) -> int:
-    return int(setup.swap_gib * 2**30 // _block_bytes(setup, model))
-
-
-def _block_bytes(setup: EngineSetup, model: models.Model) -> int:
-    return model.kv_shape(1, setup.block_size).nbytes(model.dtype)
+def _with_block_size(setup: EngineSetup, model: models.Model) -> EngineSetup:
+    return replace(setup, block_size=cache_size.block_size(model, setup.block_size))
