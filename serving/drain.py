@@ -84,5 +84,5 @@ async def drain(gate: Gate, stop: StopSignal, grace_s: float) -> bool:
     hurried.cancel()
     if not empty.done():
         empty.cancel()
-        return False
+        return not gate.inside
     return empty.result()

@@ -34,6 +34,10 @@ log = logging.getLogger(__name__)
 StartBackend = Callable[[Callable[[Outcome], None]], Backend]
 
 
+#: How long streams that are over may take to be written.
+_LAST_S = 1.0
+
+
 class EngineStopped(RuntimeError):
     """The backend ended by itself; the process should be started again."""
 
@@ -129,8 +133,11 @@ async def _serve(
     announce({**facts, **addresses}, ready_file)
     stopped = await _until_asked(stop, generator)
     await rpc.leave()
-    if not await drain(gate, stop, 0.0 if stopped else config.drain_s):
+    # A dead engine has ended its streams; they only have to be written.
+    if not await drain(gate, stop, _LAST_S if stopped else config.drain_s):
         log.warning("%d requests were cut off", gate.inside)
+        generator.cut()
+        await gate.wait_empty(_LAST_S)
     if stopped:
         raise EngineStopped("the engine loop ended by itself; the log says why")
 

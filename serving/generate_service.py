@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import grpc
 
+from engine.events import Ended
 from serving.errors import RequestError, invalid
 from serving.generate_messages import accepted, response
+from serving.generation import failure_of
 from serving.generator import Generator
 from serving.job import ChatTurn, Include, Job, trace_of
 from serving.limits import Limits
@@ -42,6 +44,9 @@ class GenerateService(generate_pb2_grpc.GenerateServiceServicer):  # type: ignor
             yield first
         async for event in generation.events():
             yield response(generation, event)
+            # Whoever looks at the status alone must not take half an answer for a whole one.
+            if isinstance(event, Ended) and (failed := failure_of(event)) is not None:
+                raise failed
 
 
 def job_from(request: generate_pb2.GenerateRequest, limits: Limits) -> Job:

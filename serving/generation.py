@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 
 from engine.events import Ended, Event
+from ranker.types import FinishReason
+from serving.errors import Kind, RequestError
 from serving.metrics import EngineMetrics
 from serving.story import Story, Traces
+
+
+def failure_of(ended: Ended) -> RequestError | None:
+    """What to tell the caller of a request that did not end by itself; ``None``: it did."""
+    if ended.reason is FinishReason.ERROR:
+        return RequestError(Kind.INTERNAL, "the engine could not finish this request; try again")
+    if ended.reason is FinishReason.ABORT:
+        return RequestError(
+            Kind.UNAVAILABLE, "the server stopped before the answer was complete", retry_after_s=1.0
+        )
+    return None
 
 
 class Account:

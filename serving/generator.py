@@ -179,6 +179,11 @@ class Generator:
         if abort:
             self._backend.abort(request_id)
 
+    def cut(self) -> None:
+        """End what runs: its streams are told that the server stops."""
+        for request_id in list(self._running):
+            self._backend.abort(request_id)
+
     def close(self) -> None:
         self._threads.shutdown(wait=False)
 

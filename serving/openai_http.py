@@ -17,12 +17,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from engine.events import Ended
-from ranker.types import FinishReason
 from serving import jsonbody, openai_schema
 from serving import openai_extra as extra
 from serving.drain import Gate
 from serving.errors import Kind, RequestError, http_headers, openai_body
-from serving.generation import Generation
+from serving.generation import Generation, failure_of
 from serving.generator import Generator
 from serving.job import trace_of
 from serving.limits import Limits
@@ -222,8 +221,8 @@ async def _chunks(
 
 
 def _check(ended: Ended) -> None:
-    if ended.reason in (FinishReason.ABORT, FinishReason.ERROR):
-        raise _FAILED
+    if (failed := failure_of(ended)) is not None:
+        raise failed
 
 
 def error_response(error: RequestError) -> Response:
