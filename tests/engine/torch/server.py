@@ -18,10 +18,16 @@ class Server:
     """Steps take a second each. ``tokens``: of each request that ended well, its output."""
 
     def __init__(
-        self, model: Model, config: SchedulerConfig, policy=None, speculation=None, drafter=None
+        self,
+        model: Model,
+        config: SchedulerConfig,
+        policy=None,
+        speculation=None,
+        drafter=None,
+        buckets=None,
     ) -> None:
         shape = model.kv_shape(config.num_blocks, config.block_size)
-        self.executor = TorchExecutor(Runner(model, shape, config.host_blocks), drafter)
+        self.executor = TorchExecutor(Runner(model, shape, config.host_blocks, buckets), drafter)
         self.scheduler = Scheduler(config, policy or policies.make("fcfs"), speculation=speculation)
         self.tokens: dict[str, list[int]] = {}
         self.plans: list[Plan] = []
