@@ -14,6 +14,7 @@ from engine.core.lanes import Lane
 from engine.core.policies.base import Policy
 from engine.core.scheduler import Scheduler, SchedulerConfig
 from engine.costs import MeasuredStep
+from engine.drafting.speculative import Speculative
 from engine.events import LaneInfo
 from engine.executor import TorchExecutor
 from engine.hashing import BlockHasher
@@ -26,6 +27,7 @@ from engine.sampling import SamplingParams
 from engine.stats import HELP, Stats
 from engine.stop import StopRule
 from engine.stream import Stream
+from engine.vocabulary import Vocabulary
 from ranker.types import Forecast
 
 
@@ -53,7 +55,8 @@ class TorchBackend:
     """Serves ``model``; started by the constructor, ended by :meth:`close`.
 
     ``lanes`` and ``fairness`` as :class:`~engine.core.scheduler.Scheduler` takes them.
-    ``cuda_graphs``: record the decode steps, where ``model`` is on a GPU.
+    ``cuda_graphs``: record the decode steps, where ``model`` is on a GPU. ``speculative``: verify
+    guesses of what comes next, which needs ``config.cost``.
     """
 
     def __init__(
@@ -64,11 +67,13 @@ class TorchBackend:
         *,
         fairness: FairnessConfig | None = None,
         cuda_graphs: bool = True,
+        speculative: Speculative | None = None,
         on_outcome: OnOutcome | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._model = model
+        self._vocabulary = Vocabulary(model.tokenizer)
         self.config = config
         #: Tokens, prompt and answer together, that one request may have.
         self.context_length = min(model.context_length, config.capacity)
@@ -79,16 +84,19 @@ class TorchBackend:
                 model, config.max_num_seqs, config.block_size, config.num_blocks
             )
         runner = Runner(model, shape, config.host_blocks, buckets)
-        scheduler = Scheduler(config, lanes, fairness=fairness)
+        scheduler = Scheduler(
+            config, lanes, fairness=fairness,
+            speculation=None if speculative is None else speculative.config,
+        )  # fmt: skip
         self._lanes = tuple(
             LaneInfo(lane.name, priorities=lane.policy.name == "priority")
             for lane in scheduler.lanes
         )
         self._loop = EngineLoop(
             scheduler,
-            TorchExecutor(runner),
+            TorchExecutor(runner, None if speculative is None else speculative.drafter),
             StopRule(model.eos, self.context_length),
-            model.decode,
+            self._vocabulary.detokeniser,
             served_model=model.name,
             on_outcome=on_outcome,
             hasher=BlockHasher(config.block_size) if config.prefix_cache else None,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
-#: Text of token ids, special tokens left out.
+#: Text of token ids.
 Decode = Callable[[Sequence[int]], str]
 
 _REPLACEMENT = "\ufffd"
@@ -15,10 +17,43 @@ _PATIENCE = 8
 _CONTEXT = 6
 
 
-class Detokeniser:
-    """Text of one generation, in pieces whose concatenation is the text of all its tokens.
+class Detokeniser(Protocol):
+    """Text of one generation, in pieces whose concatenation is the text of all its tokens."""
 
-    A token is decoded together with those before it, because tokenizers render a token
+    def add(self, token: int) -> str:
+        """The text that ``token`` completes; empty while a character is incomplete."""
+        ...
+
+    def finish(self) -> str:
+        """What is left when no token follows, broken characters included."""
+        ...
+
+
+#: Starts one; the argument says whether special tokens are to show nothing.
+Detokenisers = Callable[[bool], Detokeniser]
+
+
+class ByBytes:
+    """For tokenizers whose tokens are strings of bytes, the text being all of them in a row.
+
+    ``bytes_of`` gives the bytes of a token, none for one that shows nothing.
+    """
+
+    def __init__(self, bytes_of: Callable[[int], bytes]) -> None:
+        self._bytes_of = bytes_of
+        self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+
+    def add(self, token: int) -> str:
+        return self._decode(self._bytes_of(token))
+
+    def finish(self) -> str:
+        return self._decode(b"", True)
+
+
+class InContext:
+    """For all other tokenizers.
+
+    A token is decoded together with those before it, because such a tokenizer renders a token
     differently at the start of a text (a leading space, say); only what is new is returned.
     """
 
@@ -28,7 +63,6 @@ class Detokeniser:
         self._shown = 0  # how many of them are in the text already
 
     def add(self, token: int) -> str:
-        """The text that ``token`` completes; empty while a character is incomplete."""
         self._tokens.append(token)
         text = self._pending()
         if text.endswith(_REPLACEMENT) and len(self._tokens) - self._shown < _PATIENCE:
@@ -36,7 +70,6 @@ class Detokeniser:
         return self._show(text)
 
     def finish(self) -> str:
-        """What is left when no token follows, broken characters included."""
         return self._show(self._pending()) if self._shown < len(self._tokens) else ""
 
     def _pending(self) -> str:

@@ -71,6 +71,7 @@ class Ended:
 
     ``output_tokens`` counts the end-of-sequence token where one ended the answer, ``cached_tokens``
     those of the prompt that another request had computed, ``preemptions`` the slots it lost.
+    ``stop``: the stop text or stop token that ended it, ``None`` at an end-of-sequence token.
     ``latencies`` end where the engine hands tokens over; they and ``pace`` are ``None`` when there
     was no token.
     """
@@ -83,6 +84,7 @@ class Ended:
     preemptions: int
     cached_tokens: int = 0
     lane: str = ""
+    stop: str | int | None = field(default=None, repr=False)
     latencies: Latencies | None = None
     pace: Pace | None = None
 

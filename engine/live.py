@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.core.request import Request
-from engine.detokenise import Decode, Detokeniser
 from engine.events import Ended, Latencies, Tokens
 from engine.hashing import HashChain
+from engine.output import Output
 from engine.pace import Pace
-from engine.sampling import SamplingParams
-from engine.stop import StopRule
 from engine.stream import Delivery, Stream
 from engine.token import Token
 from ranker.types import FinishReason, Outcome
@@ -28,19 +26,15 @@ class Live:
         self,
         request: Request,
         stream: Stream,
-        sampling: SamplingParams,
-        stop: StopRule,
-        decode: Decode,
+        output: Output,
         arrived: float,
         chain: HashChain | None = None,
     ) -> None:
         self.request = request
         self.stream = stream
-        self._sampling = sampling
-        self._stop = stop
         self._arrived = arrived
         self._chain = chain
-        self._text = Detokeniser(decode)
+        self._output = output
         self._first_token: float | None = None
 
     def take(self, tokens: tuple[Token, ...], now: float) -> tuple[Tokens, FinishReason | None]:
@@ -50,21 +44,18 @@ class Live:
         """
         if self._first_token is None:
             self._first_token = now
-        text, before = "", self.request.output_tokens
+        text, output = "", self._output
         for count, token in enumerate(tokens, start=1):
             if self._chain is not None:
                 self._chain.append(token.id)
-            text += self._text.add(token.id)
-            reason = self._stop.check(
-                token.id, before + count, self.request.prompt_tokens, self._sampling
-            )
-            if reason is not None:
-                return Tokens(text + self._text.finish(), tokens[:count]), reason
+            text += output.add(token.id)
+            if output.reason is not None:
+                return Tokens(text, tokens[:count]), output.reason
         return Tokens(text, tokens), None
 
     def rest(self) -> list[Delivery]:
         """Text that is still held back, for a request that ends between tokens."""
-        text = self._text.finish()
+        text = self._output.finish() if self._output.reason is None else ""
         return [(self.stream, Tokens(text, ()))] if text else []
 
     def latencies(self, now: float) -> Latencies | None:
@@ -88,6 +79,7 @@ class Live:
             preemptions=request.preemptions,
             cached_tokens=request.cached_tokens,
             lane=request.lane,
+            stop=self._output.stop,
             latencies=self.latencies(now),
             pace=pace,
         )

@@ -17,7 +17,7 @@ from engine.core.request import Request
 from engine.core.scheduler import QueueFull, Scheduler
 from engine.costs import MeasuredStep
 from engine.counters import Counters
-from engine.detokenise import Decode
+from engine.detokenise import Detokenisers
 from engine.events import Dead, InUse, Overloaded
 from engine.executor import Executor, attempt
 from engine.hashing import BlockHasher
@@ -48,7 +48,7 @@ class EngineLoop:
         scheduler: Scheduler,
         executor: Executor,
         stop: StopRule,
-        decode: Decode,
+        texts: Detokenisers,
         *,
         served_model: str,
         on_outcome: OnOutcome | None = None,
@@ -62,7 +62,7 @@ class EngineLoop:
         self._hasher = hasher
         self._clock = clock
         self._wall = wall
-        self._roster = Roster(executor, stop, decode, served_model, on_outcome)
+        self._roster = Roster(executor, stop, texts, served_model, on_outcome)
         self._counters = Counters()
         self._changed = threading.Condition()
         self._accepting = True

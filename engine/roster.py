@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from engine.core.plan import Plan
 from engine.core.request import Request
-from engine.detokenise import Decode
+from engine.detokenise import Detokenisers
 from engine.events import Latencies
 from engine.executor import Executor
 from engine.hashing import HashChain
 from engine.live import Live, OnOutcome
+from engine.output import Output
 from engine.pacing import Pacing
 from engine.sampling import SamplingParams
 from engine.stop import StopRule
@@ -41,13 +42,13 @@ class Roster:
         self,
         executor: Executor,
         stop: StopRule,
-        decode: Decode,
+        texts: Detokenisers,
         served_model: str,
         on_outcome: OnOutcome | None,
     ) -> None:
         self._executor = executor
         self._stop = stop
-        self._decode = decode
+        self._texts = texts
         self._served_model = served_model
         self._on_outcome = on_outcome or (lambda outcome: None)
         self._live: dict[str, Live] = {}
@@ -78,9 +79,8 @@ class Roster:
         chain: HashChain | None,
     ) -> None:
         """``arrived`` in Unix seconds."""
-        self._live[request.id] = Live(
-            request, stream, sampling, self._stop, self._decode, arrived, chain
-        )
+        output = Output(request.prompt_tokens, sampling, self._stop, self._texts)
+        self._live[request.id] = Live(request, stream, output, arrived, chain)
 
     def latencies(self, request_id: str, now: float) -> Latencies | None:
         """Of a request that has not ended, if it did now; ``None`` before its first token."""

@@ -1,4 +1,4 @@
-"""When a generation ends."""
+"""When a generation ends, as far as its tokens say."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ class StopRule:
         room = self.window - prompt_tokens
         return room if max_tokens is None else min(max_tokens, room)
 
+    def ends(self, token: int, sampling: SamplingParams) -> bool:
+        """Whether ``token`` is an end-of-sequence token that counts."""
+        return token in self.eos and not sampling.ignore_eos
+
     def check(
         self, token: int, output_tokens: int, prompt_tokens: int, sampling: SamplingParams
     ) -> FinishReason | None:
         """Whether ``token``, the newest of ``output_tokens``, ends the generation, and why."""
-        if not sampling.ignore_eos and token in self.eos:
+        if self.ends(token, sampling) or token in sampling.stop_token_ids:
             return FinishReason.STOP
         if output_tokens >= self.limit(prompt_tokens, sampling.max_tokens):
             return FinishReason.LENGTH

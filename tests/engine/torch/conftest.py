@@ -13,7 +13,7 @@ from engine.models import Model, adopt
 from engine.native import library
 from engine.native.library import Native
 from engine.stop import StopRule
-from tests.engine.torch.scripted import CONFIG, EOS, Script, decode
+from tests.engine.torch.scripted import CONFIG, EOS, Script, texts
 from tests.engine.torch.server import Server, serve_all
 
 
@@ -117,7 +117,7 @@ def outcomes():
 @pytest.fixture
 def engine(script, outcomes):
     loop = EngineLoop(
-        Scheduler(CONFIG, policies.make("fcfs")), script, StopRule({EOS}, 100), decode,
+        Scheduler(CONFIG, policies.make("fcfs")), script, StopRule({EOS}, 100), texts,
         served_model="m", on_outcome=outcomes.append,
     )  # fmt: skip
     loop.start()

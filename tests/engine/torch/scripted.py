@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 from engine.core.scheduler import SchedulerConfig
+from engine.detokenise import InContext
 from engine.events import Ended, Tokens
 from engine.sequence import Sequence
 from engine.token import Token
@@ -52,6 +53,10 @@ class Script:
 
 def decode(ids):
     return "".join(chr(97 + i) for i in ids if i != EOS)
+
+
+def texts(skip_special):
+    return InContext(decode)
 
 
 async def collect(stream):

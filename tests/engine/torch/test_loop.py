@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from engine.detokenise import InContext
 from engine.events import Dead, InUse, Overloaded
 from engine.sampling import SamplingParams
 from ranker.types import FinishReason, Forecast
@@ -112,10 +113,10 @@ async def test_text_that_cannot_be_decoded_ends_its_request_alone(
         raise RuntimeError("what was said must not be logged")
 
     script.gate.clear()
-    decoded = engine._roster._decode
-    monkeypatch.setattr(engine._roster, "_decode", broken)
+    decoded = engine._roster._texts
+    monkeypatch.setattr(engine._roster, "_texts", lambda _: InContext(broken))
     doomed = await engine.submit("a", [1], SamplingParams())
-    monkeypatch.setattr(engine._roster, "_decode", decoded)
+    monkeypatch.setattr(engine._roster, "_texts", decoded)
     spared = await engine.submit("b", [1], SamplingParams())
     await entered(script)
     script.gate.set()

@@ -11,7 +11,7 @@ from engine.loop import EngineLoop
 from engine.sampling import SamplingParams
 from engine.stop import StopRule
 from ranker.types import FinishReason
-from tests.engine.torch.scripted import CONFIG, EOS, collect, decode, entered
+from tests.engine.torch.scripted import CONFIG, EOS, collect, entered, texts
 
 
 async def test_drain_lets_requests_end(engine):
@@ -35,7 +35,7 @@ async def test_a_broken_outcome_sink_hurts_nobody(script):
         raise OSError("disk full")
 
     loop = EngineLoop(
-        Scheduler(CONFIG, policies.make("fcfs")), script, StopRule({EOS}, 100), decode,
+        Scheduler(CONFIG, policies.make("fcfs")), script, StopRule({EOS}, 100), texts,
         served_model="m", on_outcome=sink,
     )  # fmt: skip
     loop.start()

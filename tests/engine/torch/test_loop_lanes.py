@@ -18,7 +18,7 @@ from engine.loop import EngineLoop
 from engine.sampling import SamplingParams
 from engine.stop import StopRule
 from ranker.types import FinishReason
-from tests.engine.torch.scripted import CONFIG, EOS, Script, collect, decode, entered
+from tests.engine.torch.scripted import CONFIG, EOS, Script, collect, entered, texts
 
 
 def lane(name, policy="fcfs", **settings):
@@ -28,7 +28,7 @@ def lane(name, policy="fcfs", **settings):
 @contextmanager
 def running(script, lanes, outcomes=None, config=CONFIG, fairness=None):
     loop = EngineLoop(
-        Scheduler(config, lanes, fairness=fairness), script, StopRule({EOS}, 100), decode,
+        Scheduler(config, lanes, fairness=fairness), script, StopRule({EOS}, 100), texts,
         served_model="m", on_outcome=(outcomes if outcomes is not None else []).append,
         hasher=BlockHasher(config.block_size),
     )  # fmt: skip
@@ -113,7 +113,7 @@ async def test_objectives_are_counted_by_lane(script):
 
     script = Clock()
     loop = EngineLoop(
-        Scheduler(CONFIG, lanes), script, StopRule({EOS}, 100), decode, served_model="m",
+        Scheduler(CONFIG, lanes), script, StopRule({EOS}, 100), texts, served_model="m",
         clock=lambda: script.now,
     )  # fmt: skip
     loop.start()
