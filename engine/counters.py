@@ -48,9 +48,7 @@ class Counters:
         self.unscored += not scored
         self.peak_waiting = max(self.peak_waiting, waiting)
 
-    def stepped(
-        self, plan: Plan, drafted: int, sampled: int, running: int, seconds: float
-    ) -> None:
+    def stepped(self, plan: Plan, drafted: int, sampled: int, running: int, seconds: float) -> None:
         """A step ran, in which so many of its drafts were proposed. ``seconds``: of the executor
         alone."""
         self.steps += 1

@@ -57,6 +57,16 @@ _PLAIN = (
         "Cached blocks whose memory was needed.",
     ),
     ("copied_blocks_total", "scheduler.memory.copied_blocks", "Shared blocks copied on write."),
+    (
+        "spec_decode_num_drafts_total", "scheduler.drafts",
+        "Times that guesses of a request's next tokens were verified.",
+    ),
+    ("spec_decode_num_draft_tokens_total", "scheduler.drafted_tokens", "Tokens guessed."),
+    ("spec_decode_num_accepted_tokens_total", "scheduler.accepted_tokens", "Guesses that stood."),
+    (
+        "spec_decode_draft_acceptance_ratio", "scheduler.acceptance",
+        "Share of all guesses that stood.",
+    ),
 )  # fmt: skip
 _CAUSES = ("memory", "order", "lane")
 _PREEMPTIONS = f"{_P}preemptions_total"

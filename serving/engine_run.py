@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from serving import engine_options, engine_setup
+from serving import drafts, engine_options, engine_setup
 from serving.engine_server import EngineServerConfig, run
 from serving.engine_setup import EngineSetup
 from serving.otlp import OtlpConfig
@@ -38,7 +38,8 @@ def serve(
             stack.callback(traces.close)
         model = engine_setup.load(setup, cache)
         setup = engine_setup.with_cost(setup, model)
-        start = engine_setup.starter(setup, model)
+        speculative = drafts.prepare(setup, model, cache)
+        start = engine_setup.starter(setup, model, speculative=speculative)
         facts = {"policy": ", ".join(dict.fromkeys(lane.policy for lane in setup.lanes))}
         if setup.cost is not None:
             facts["cost"] = engine_options.cost_text(setup.cost)

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -25,6 +25,7 @@ from engine.core.fairness import FairnessConfig
 from engine.core.lanes import Lane, LaneConfig
 from engine.core.policies import make
 from engine.devices import resolve_device, resolve_dtype
+from engine.drafting.speculative import Speculative
 from engine.executor import TorchExecutor
 from engine.native import library
 from engine.native.library import Kernels
@@ -34,6 +35,7 @@ from engine.sources import ModelSource
 from ranker.types import Outcome
 from serving import cores
 from serving.lanes_file import LaneSpec
+from serving.speculation_setup import Method, SpeculationSetup
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +55,9 @@ class EngineSetup:
     of its memory that may be taken in all. ``cuda_graphs``: repeat decode steps as graphs on a GPU.
     ``swap_gib``: memory of the host that preempted requests may be moved to; 0: they recompute.
     ``cost``: what steps cost, measured at start when ``None`` (policies order by it, victims are
-    chosen by it, a comparison of learned policies replays with it). ``threads`` 0: all cores this
-    process may use but one. ``kernels``: what computes on a CPU.
+    chosen by it, a comparison of learned policies replays with it, drafts are taken while they
+    pay). ``threads`` 0: all cores this process may use but one. ``kernels``: what computes on a
+    CPU. ``speculation``: guesses of what comes next, verified beside it.
     """
 
     model: str
@@ -81,6 +84,7 @@ class EngineSetup:
     cuda_graphs: bool = True
     swap_gib: float = 0.0
     cost: CostModel | None = None
+    speculation: SpeculationSetup = field(default_factory=SpeculationSetup)
 
     def __post_init__(self) -> None:
         self.source  # noqa: B018  # refuses what cannot be a model
@@ -114,7 +118,8 @@ class EngineSetup:
     @property
     def needs_cost(self) -> bool:
         """Whether anything is decided by what steps cost; order of arrival alone is not."""
-        return bool(self.swap_gib) or any(lane.policy != "fcfs" for lane in self.lanes)
+        speculates = self.speculation.method is not Method.OFF
+        return bool(self.swap_gib) or speculates or any(x.policy != "fcfs" for x in self.lanes)
 
     def build_lanes(self, cost: CostModel | None) -> tuple[Lane, ...]:
         """The lanes with policies of their own. Raises ``ValueError`` naming the lane."""
@@ -150,17 +155,20 @@ class EngineSetup:
         )
 
 
-def load(setup: EngineSetup, cache: Path) -> models.Model:
-    """Find the model, get or convert it at first use, and load it. Raises ``ValueError``."""
+def load(setup: EngineSetup, cache: Path, draft: bool = False) -> models.Model:
+    """Find the model, or its draft model, get or convert it at first use, and load it. Raises
+    ``ValueError``."""
     threads = setup.threads or max(1, cores.usable() - 1)
     ThreadsConfig(threads).apply()
-    source = setup.source
+    source, name = setup.source, setup.name
+    if draft:
+        source, name = replace(source, model=setup.speculation.draft_model, revision=""), ""
     device = resolve_device(setup.device)
     dtype = resolve_dtype(setup.dtype, device)
     on_cpu = device.type == "cpu"
     return models.load(
         source.folder(cache, str(dtype).removeprefix("torch."), log.info),
-        name=setup.name or source.default_name,
+        name=name or source.default_name,
         device=device,
         dtype=dtype,
         max_model_len=setup.max_model_len,
@@ -171,9 +179,13 @@ def load(setup: EngineSetup, cache: Path) -> models.Model:
 
 
 def starter(
-    setup: EngineSetup, model: models.Model, clock: Callable[[], float] = time.monotonic
+    setup: EngineSetup,
+    model: models.Model,
+    clock: Callable[[], float] = time.monotonic,
+    speculative: Speculative | None = None,
 ) -> Callable[[Callable[[Outcome], None]], TorchBackend]:
-    """What ``engine_server.run`` starts. ``setup.cost`` must be known when the setup needs it.
+    """What ``engine_server.run`` starts. ``setup.cost`` must be known when the setup needs it, and
+    ``speculative`` what :func:`serving.drafts.prepare` made of ``setup.speculation``.
 
     Raises ``ValueError`` when the KV cache would not hold a single block.
     """
@@ -200,6 +212,7 @@ def starter(
         lanes,
         fairness=setup.fairness,
         cuda_graphs=setup.cuda_graphs,
+        speculative=speculative,
         on_outcome=on_outcome,
         clock=clock,
     )

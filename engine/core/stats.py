@@ -31,6 +31,11 @@ class SchedulerStats:
     memory: MemoryStats = field(default_factory=MemoryStats)
 
     @property
+    def acceptance(self) -> float:
+        """Share of the proposed drafts that stood; 0 before the first."""
+        return self.accepted_tokens / self.drafted_tokens if self.drafted_tokens else 0.0
+
+    @property
     def preemptions(self) -> int:
         """Times that any request lost its slot."""
         return self.preempted_for_memory + self.preempted_for_order + self.preempted_for_lane

@@ -136,9 +136,10 @@ class ModelDrafter:
         names, logits = self._runner.run(
             Plan(0, tuple(steps)), {line.id: line.tokens for line in lines}
         )
-        guesses = dict(zip(names, argmax(logits).tolist(), strict=True))
-        for line in ready:
-            line.tokens.append(guesses[line.id])
+        if ready:
+            guesses = dict(zip(names, argmax(logits).tolist(), strict=True))
+            for line in ready:
+                line.tokens.append(guesses[line.id])
         return ready
 
 

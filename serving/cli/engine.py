@@ -186,6 +186,25 @@ def engine(
             "decoded, prefilled, attended to, swapped. Default: measured at start."
         ),
     ] = "",
+    speculate: Annotated[
+        str,
+        typer.Option(
+            help="Guess tokens ahead and verify them in one step: off, ngram (what followed the "
+            "last tokens when they were said before: for answers that repeat their prompt) or "
+            "model (--draft-model). Answers stay the same; as load rises, fewer are guessed, down "
+            "to none."
+        ),
+    ] = "off",
+    draft_model: Annotated[
+        str,
+        typer.Option(
+            help="For --speculate model: a smaller model of the same tokenizer, a folder or an id "
+            "on the hub."
+        ),
+    ] = "",
+    max_drafts: Annotated[
+        int, typer.Option(help="Tokens guessed ahead of a request at most, 1 to 32.")
+    ] = 8,
     drain_seconds: Annotated[
         float, typer.Option(help="How long a stop waits for streams under way.")
     ] = 30.0,
@@ -223,6 +242,7 @@ def engine(
     from serving.otlp import otlp_config
     from serving.paths import Home
     from serving.rank_client import RankClientConfig
+    from serving.speculation_setup import Method, SpeculationSetup
 
     logs.configure(log_level)
     for option, value, known in (
@@ -230,6 +250,7 @@ def engine(
         ("admission", admission, AdmissionMode),
         ("preemption", preemption, PreemptionMode),
         ("kernels", kernels, Kernels),
+        ("speculate", speculate, Method),
     ):
         if value not in list(known):
             raise ValueError(f"--{option} must be one of {', '.join(known)}, got {value!r}")
@@ -262,6 +283,7 @@ def engine(
         cuda_graphs=cuda_graphs,
         swap_gib=swap_gib,
         cost=engine_options.cost_model(cost),
+        speculation=SpeculationSetup(Method(speculate), draft_model, max_drafts),
     )
     served = EngineServerConfig(
         host=host,
