@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import torch
-
 from engine import cache_size, models
 from engine.backend import ThreadsConfig, TorchBackend
 from engine.core.config import (
@@ -250,12 +248,6 @@ def measure(
         fit.r_squared, cost.swap * 1e3,
     )  # fmt: skip
     return cost
-
-
-def check_one_thread(model: models.Model) -> None:
-    """Raises ``ValueError`` unless one thread of this process does all the work of a step."""
-    if model.device.type != "cpu" or torch.get_num_threads() > 1:
-        raise ValueError("processor time needs a CPU and one thread: --device cpu --threads 1")
 
 
 def _with_block_size(setup: EngineSetup, model: models.Model) -> EngineSetup:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from engine.bench.calibrate import Calibration
     from engine.core.config import SchedulerConfig
     from engine.engine_profiles import EngineProfile
+    from engine.models import Model
 
 #: Within this much the simulator may be trusted: what the project promises.
 _TARGET = 0.10
@@ -106,7 +107,7 @@ def calibrate(
     loaded = engine_setup.load(setup, Home.resolve().cache)
     timer = ProcessorClock() if clock == ClockKind.PROCESSOR else WallClock()
     if clock == ClockKind.PROCESSOR:
-        engine_setup.check_one_thread(loaded)
+        _check_one_thread(loaded)
     note("Timing a few steps, to know how fast requests may come ...")
     # A little room on the host is enough to time a swap.
     rough = engine_setup.measure(replace(setup, swap_gib=0.05), loaded, timer.now)
@@ -137,6 +138,14 @@ def calibrate(
                                   calibration=found, compared=found.compared()))  # fmt: skip
         return
     _print(found, profile)
+
+
+def _check_one_thread(model: Model) -> None:
+    """Raises ``ValueError`` unless one thread of this process does all the work of a step."""
+    import torch
+
+    if model.device.type != "cpu" or torch.get_num_threads() > 1:
+        raise ValueError("processor time needs a CPU and one thread: --device cpu --threads 1")
 
 
 def _profile(name: str, kind: str, found: Calibration, config: SchedulerConfig) -> EngineProfile:
