@@ -34,18 +34,19 @@ static void NAME(store)(const sf_layer *a, const sf_step *step, int sequence, in
 
 /* R rows of q against S vectors of slots, `depth` units deep. */
 #define DEFINE_QK(R, S)                                                                         \
-static void NAME(qk_##R##_##S)(const uint32_t *q, const uint32_t *const *strips, int slots,     \
-                               int depth, float scale, float *scores, size_t ld,                \
-                               const int32_t *places) {                                         \
+static void NAME(qk_##R##_##S)(const uint32_t *q, const uint32_t *const *strips,                \
+                               const uint32_t *const *next, int slots, int depth, float scale,  \
+                               float *scores, size_t ld, const int32_t *places) {               \
     vf acc[R][S];                                                                               \
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int s = 0; s < S; s++) acc[r][s] = v_all(0); \
     for (int d = 0; d < depth; d++) {                                                           \
-        vu k[S];                                                                                \
-        UNROLL for (int s = 0; s < S; s++)                                                      \
-            k[s] = v_load_units(strips[s] + (size_t)d * (size_t)slots);                         \
-        UNROLL for (int r = 0; r < R; r++)                                                      \
-            UNROLL for (int s = 0; s < S; s++)                                                  \
-                acc[r][s] = MAC(acc[r][s], k[s], q[r * depth + d]);                             \
+        UNROLL for (int s = 0; s < S; s++) {                                                    \
+            vu k = v_load_units(strips[s] + (size_t)d * (size_t)slots);                         \
+            SF_KEEP(k);                                                                         \
+            __builtin_prefetch(next[s] + (size_t)d * (size_t)slots, 0, 2);                      \
+            UNROLL for (int r = 0; r < R; r++)                                                  \
+                acc[r][s] = MAC(acc[r][s], k, q[r * depth + d]);                                \
+        }                                                                                       \
     }                                                                                           \
     UNROLL for (int r = 0; r < R; r++)                                                          \
         UNROLL for (int s = 0; s < S; s++)                                                      \
@@ -55,18 +56,22 @@ static void NAME(qk_##R##_##S)(const uint32_t *q, const uint32_t *const *strips,
 /* R rows of weights times S vectors of the values' columns, summed over blocks. */
 #define DEFINE_PV(R, S)                                                                         \
 static void NAME(pv_##R##_##S)(const uint32_t *weights, size_t ld,                              \
-                               const uint32_t *const *values, int column, int blocks,           \
+                               const uint32_t *const *values, const uint32_t *const *next,      \
+                               int column, int blocks,                                          \
                                int depth, int dim, float *out, size_t ldo) {                    \
     vf acc[R][S];                                                                               \
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int s = 0; s < S; s++) acc[r][s] = v_all(0); \
     for (int b = 0; b < blocks; b++) {                                                          \
         const uint32_t *v = values[b] + column, *w = weights + (size_t)b * (size_t)depth;       \
+        ptrdiff_t ahead = next[b] - values[b];                                                  \
         for (int u = 0; u < depth; u++, v += dim, w++) {                                        \
-            vu x[S];                                                                            \
-            UNROLL for (int s = 0; s < S; s++) x[s] = v_load_units(v + s * SF_LANES);           \
-            UNROLL for (int r = 0; r < R; r++)                                                  \
-                UNROLL for (int s = 0; s < S; s++)                                              \
-                    acc[r][s] = MAC(acc[r][s], x[s], w[(size_t)r * ld]);                        \
+            UNROLL for (int s = 0; s < S; s++) {                                                \
+                vu x = v_load_units(v + s * SF_LANES);                                          \
+                SF_KEEP(x);                                                                     \
+                __builtin_prefetch(v + s * SF_LANES + ahead, 0, 2);                             \
+                UNROLL for (int r = 0; r < R; r++)                                              \
+                    acc[r][s] = MAC(acc[r][s], x, w[(size_t)r * ld]);                           \
+            }                                                                                   \
         }                                                                                       \
     }                                                                                           \
     UNROLL for (int r = 0; r < R; r++)                                                          \
@@ -75,29 +80,26 @@ static void NAME(pv_##R##_##S)(const uint32_t *weights, size_t ld,              
 }
 
 #define DEFINE(R, S) DEFINE_QK(R, S) DEFINE_PV(R, S)
-DEFINE(12, 2) DEFINE(12, 1)
 DEFINE(6, 4) DEFINE(6, 2) DEFINE(6, 1)
 DEFINE(4, 4) DEFINE(4, 2) DEFINE(4, 1)
 DEFINE(3, 8) DEFINE(3, 4) DEFINE(3, 2) DEFINE(3, 1)
 DEFINE(2, 8) DEFINE(2, 4) DEFINE(2, 2) DEFINE(2, 1)
 DEFINE(1, 8) DEFINE(1, 4) DEFINE(1, 2) DEFINE(1, 1)
 
-typedef void (*NAME(qk))(const uint32_t *, const uint32_t *const *, int, int, float, float *,
-                         size_t, const int32_t *);
-typedef void (*NAME(pv))(const uint32_t *, size_t, const uint32_t *const *, int, int, int, int,
-                         float *, size_t);
+typedef void (*NAME(qk))(const uint32_t *, const uint32_t *const *, const uint32_t *const *, int,
+                         int, float, float *, size_t, const int32_t *);
+typedef void (*NAME(pv))(const uint32_t *, size_t, const uint32_t *const *,
+                         const uint32_t *const *, int, int, int, int, float *, size_t);
 
 /* By rows (see group) and by vectors 1, 2, 4, 8. */
-static const NAME(qk) NAME(qks)[13][4] = {
-    [12] = {NAME(qk_12_1), NAME(qk_12_2), NULL, NULL},
+static const NAME(qk) NAME(qks)[7][4] = {
     [6] = {NAME(qk_6_1), NAME(qk_6_2), NAME(qk_6_4), NULL},
     [4] = {NAME(qk_4_1), NAME(qk_4_2), NAME(qk_4_4), NULL},
     [3] = {NAME(qk_3_1), NAME(qk_3_2), NAME(qk_3_4), NAME(qk_3_8)},
     [2] = {NAME(qk_2_1), NAME(qk_2_2), NAME(qk_2_4), NAME(qk_2_8)},
     [1] = {NAME(qk_1_1), NAME(qk_1_2), NAME(qk_1_4), NAME(qk_1_8)},
 };
-static const NAME(pv) NAME(pvs)[13][4] = {
-    [12] = {NAME(pv_12_1), NAME(pv_12_2), NULL, NULL},
+static const NAME(pv) NAME(pvs)[7][4] = {
     [6] = {NAME(pv_6_1), NAME(pv_6_2), NAME(pv_6_4), NULL},
     [4] = {NAME(pv_4_1), NAME(pv_4_2), NAME(pv_4_4), NULL},
     [3] = {NAME(pv_3_1), NAME(pv_3_2), NAME(pv_3_4), NAME(pv_3_8)},
@@ -107,13 +109,13 @@ static const NAME(pv) NAME(pvs)[13][4] = {
 
 /* How many of `left` rows, and vectors, the next kernel takes; *level: its column in the table. */
 static int NAME(rows_of)(int left) {
-    static const int sizes[] = {12, 6, 4, 3, 2, 1};
+    static const int sizes[] = {6, 4, 3, 2, 1};
     int i = 0;
     while (sizes[i] > left) i++;
     return sizes[i];
 }
 static int NAME(vectors_of)(int rows, int left, int *level) {
-    int most = rows > 6 ? 1 : rows > 3 ? 2 : 3;
+    int most = rows > 3 ? 2 : 3;
     while (1 << most > left) most--;
     *level = most;
     return 1 << most;
@@ -129,8 +131,8 @@ static float NAME(softmax)(float *scores, int n, int low, int high, float softca
     for (int i = high; i < n; i++) scores[i] = -INFINITY;
     vf most = v_load(scores);
     for (int i = SF_LANES; i < n; i += SF_LANES) most = v_max(most, v_load(scores + i));
-    float highest = sink ? *sink : -INFINITY;
-    for (int i = 0; i < SF_LANES; i++) highest = most[i] > highest ? most[i] : highest;
+    float highest = v_highest(most);
+    if (sink && *sink > highest) highest = *sink;
     vf sum = v_all(0);
     for (int i = 0; i < n; i += SF_LANES) {
         vf weight = v_exp(v_load(scores + i) - highest);
@@ -162,44 +164,58 @@ static NAME(range) NAME(range_of)(const sf_layer *a, const sf_step *step, int po
     return r;
 }
 
+/* Where keys and values of a range lie; lists of another range's length for what is read ahead. */
+static void NAME(find)(const sf_layer *a, const sf_step *step, const sf_tile *tile, int kv_head,
+                       const NAME(range) *r, const uint32_t **strips, int most_strips,
+                       const uint32_t **values, int most_blocks) {
+    const int32_t *table = step->tables + (size_t)tile->sequence * (size_t)step->table_width;
+    size_t half = (size_t)(a->heads.dim / PAIR) * (size_t)r->slots;
+    int i = 0;
+    for (int b = 0; b < most_blocks; b++) {
+        int block = table[r->first + (b < r->blocks ? b : r->blocks - 1)];
+        const uint32_t *keys = (const uint32_t *)a->pool
+            + ((size_t)block * (size_t)a->heads.kv_heads + (size_t)kv_head) * 2 * half;
+        values[b] = keys + half;
+        for (int s = 0; s < r->slots && i < most_strips; s += SF_LANES) strips[i++] = keys + s;
+    }
+}
+
 /* Bytes for a tile of `rows` query rows of one kv head, at the longest sequence of the step. */
 static size_t NAME(scratch)(const sf_layer *a, const sf_step *step, int rows) {
     size_t m = (size_t)rows * (size_t)(a->heads.heads / a->heads.kv_heads);
-    size_t ld = (size_t)(step->longest + step->block) / (size_t)step->block
-              * (size_t)SLOTS(step) + 4 * SF_LANES;
+    size_t blocks = (size_t)(step->longest / step->block) + 2 + SF_LANES;
+    size_t slots = (size_t)SLOTS(step), ld = blocks * slots + 2 * SF_LANES;
+    size_t strips = blocks * ((slots + SF_LANES - 1) / SF_LANES);
     size_t dim = (size_t)a->heads.dim + SF_LANES;
-    size_t vectors = ld / SF_LANES + (size_t)(step->longest / step->block) + 2;
-    return m * (ld * 8 + dim * 8 + 64) + vectors * 12 + ld / (size_t)SLOTS(step) * 8 + 1024;
+    return m * (ld * 8 + dim * 8 + 4) + strips * 20 + blocks * 16 + 64;
 }
 
 static int NAME(attend)(const sf_layer *a, const sf_step *step, const sf_tile *tile, int kv_head,
-                        sf_threads *threads, int thread) {
+                        const sf_tile *next, int next_head, sf_threads *threads, int thread) {
     int group = a->heads.heads / a->heads.kv_heads, dim = a->heads.dim, depth = dim / PAIR;
     int m = tile->count * group, position = (int)step->positions[tile->row];
     NAME(range) r = NAME(range_of)(a, step, position, tile->count);
     size_t ldo = (size_t)(dim + SF_LANES - 1) / SF_LANES * SF_LANES;
     char *memory = sf_scratch(threads, thread, NAME(scratch)(a, step, tile->count));
     if (!memory) return -1;
-    float *scores = (float *)memory;
+    const uint32_t **strips = (const uint32_t **)memory, **values = strips + r.strips;
+    const uint32_t **strips_ahead = values + r.blocks, **values_ahead = strips_ahead + r.strips;
+    float *scores = (float *)(values_ahead + r.blocks);
     uint32_t *weights = (uint32_t *)(scores + (size_t)m * r.ld);
     float *out = (float *)(weights + (size_t)m * r.ld);
     uint32_t *q = (uint32_t *)(out + (size_t)m * ldo);
-    const uint32_t **strips = (const uint32_t **)(q + (size_t)m * (size_t)depth
-                                                  + (size_t)(m * depth & 1));
-    const uint32_t **values = strips + r.strips;
-    int32_t *places = (int32_t *)(values + r.blocks);
+    int32_t *places = (int32_t *)(q + (size_t)m * (size_t)depth);
 
-    const int32_t *table = step->tables + (size_t)tile->sequence * (size_t)step->table_width;
-    size_t half = (size_t)depth * (size_t)r.slots;
-    for (int b = 0, i = 0; b < r.blocks; b++) {
-        const uint32_t *keys = (const uint32_t *)a->pool
-            + ((size_t)table[r.first + b] * (size_t)a->heads.kv_heads + (size_t)kv_head) * 2 * half;
-        values[b] = keys + half;
-        for (int s = 0; s < r.slots; s += SF_LANES, i++) {
-            strips[i] = keys + s;
-            places[i] = b * r.slots + s;
-        }
+    NAME(find)(a, step, tile, kv_head, &r, strips, r.strips, values, r.blocks);
+    if (next) {
+        NAME(range) s = NAME(range_of)(a, step, (int)step->positions[next->row], next->count);
+        NAME(find)(a, step, next, next_head, &s, strips_ahead, r.strips, values_ahead, r.blocks);
+    } else {
+        strips_ahead = strips;
+        values_ahead = values;
     }
+    for (int b = 0, i = 0; b < r.blocks; b++)
+        for (int s = 0; s < r.slots; s += SF_LANES) places[i++] = b * r.slots + s;
     for (int i = 0; i < m; i++) {
         const ELEM *from = (const ELEM *)a->q + (tile->row + i / group) * a->q_row
                          + (kv_head * group + i % group) * a->q_head;
@@ -208,9 +224,10 @@ static int NAME(attend)(const sf_layer *a, const sf_step *step, const sf_tile *t
     for (int i = 0, rows; i < m; i += rows) {
         rows = NAME(rows_of)(m - i);
         for (int s = 0, many, level; s < r.strips; s += many) {
-            many = NAME(vectors_of)(rows, r.strips - s, &level);
-            NAME(qks)[rows][level](q + (size_t)i * (size_t)depth, strips + s, r.slots, depth,
-                                   a->scale, scores + (size_t)i * r.ld, r.ld, places + s);
+            many = NAME(vectors_of)(rows > 3 ? rows : 4, r.strips - s, &level);
+            NAME(qks)[rows][level](q + (size_t)i * (size_t)depth, strips + s, strips_ahead + s,
+                                   r.slots, depth, a->scale, scores + (size_t)i * r.ld, r.ld,
+                                   places + s);
         }
     }
     float inverse[m];
@@ -232,8 +249,8 @@ static int NAME(attend)(const sf_layer *a, const sf_step *step, const sf_tile *t
         rows = NAME(rows_of)(m - i);
         for (int c = 0, many, level; c < dim; c += many * SF_LANES) {
             many = NAME(vectors_of)(rows, (dim - c + SF_LANES - 1) / SF_LANES, &level);
-            NAME(pvs)[rows][level](weights + (size_t)i * r.ld, r.ld, values, c, r.blocks,
-                                   r.slots / PAIR, dim, out + (size_t)i * ldo + c, ldo);
+            NAME(pvs)[rows][level](weights + (size_t)i * r.ld, r.ld, values, values_ahead, c,
+                                   r.blocks, r.slots / PAIR, dim, out + (size_t)i * ldo + c, ldo);
         }
     }
     for (int i = 0; i < m; i++) {

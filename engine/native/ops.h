@@ -85,8 +85,9 @@ typedef struct {
     void (*gated)(const sf_program *, const sf_op *, int row);
     void (*rotate)(const sf_program *, const sf_op *, const sf_step *, int row);
     void (*store)(const sf_layer *, const sf_step *, int sequence, int row);
+    /* One tile and kv head; the keys and values of the next one, if any, are fetched meanwhile. */
     int (*attend)(const sf_layer *, const sf_step *, const sf_tile *, int kv_head,
-                  sf_threads *, int thread);
+                  const sf_tile *next, int next_head, sf_threads *, int thread);
     size_t (*scratch)(const sf_layer *, const sf_step *, int rows);
 } sf_kernels;
 

@@ -129,14 +129,18 @@ static void stored_rows(void *argument, int chunk, int thread) {
 /* Tiles are counted once for each kv head; the heads of a tile follow each other. */
 static void attended_tiles(void *argument, int chunk, int thread) {
     job *j = argument;
-    int kv_heads = j->layer->heads.kv_heads;
-    for (int i = first_of(j, chunk); i < first_of(j, chunk + 1); i++)
-        if (j->kernels->attend(j->layer, j->step, &j->tiles[i / kv_heads], i % kv_heads,
+    int kv_heads = j->layer->heads.kv_heads, end = first_of(j, chunk + 1);
+    for (int i = first_of(j, chunk); i < end; i++) {
+        const sf_tile *tile = &j->tiles[i / kv_heads], *next = NULL;
+        /* Rows of a prompt read what the rows before them brought into the cache. */
+        if (i + 1 < end && tile->count == 1) next = &j->tiles[(i + 1) / kv_heads];
+        if (j->kernels->attend(j->layer, j->step, tile, i % kv_heads, next, (i + 1) % kv_heads,
                                j->threads, thread))
             atomic_store(&j->failed, 1);
+    }
 }
 
-/* Rows of one sequence that share the reading of keys: as many as one kernel takes. */
+/* Rows of one sequence that share the reading of keys: as many as two kernels take. */
 static int rows_of_tile(const sf_heads *heads) {
     int group = heads->heads / heads->kv_heads;
     return group >= 12 ? 1 : 12 / group;

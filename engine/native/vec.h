@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 #include <string.h>
-#if defined(__AVX512BF16__) && defined(__AVX512F__)
+#ifdef __AVX512F__
 #include <immintrin.h>
 #endif
 
@@ -21,7 +21,20 @@ SF_INLINE vu v_load_units(const void *p) { vu x; memcpy(&x, p, sizeof x); return
 SF_INLINE void v_store(void *p, vf x) { memcpy(p, &x, sizeof x); }
 SF_INLINE vf v_all(float x) { return (vf){} + x; }
 SF_INLINE vf v_pick(vi mask, vf yes, vf no) { return (vf)(((vi)yes & mask) | ((vi)no & ~mask)); }
-SF_INLINE vf v_max(vf a, vf b) { return v_pick(a > b, a, b); }
+SF_INLINE vf v_max(vf a, vf b) {
+#ifdef __AVX512F__
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#else
+    return v_pick(a > b, a, b);
+#endif
+}
+
+/* Keeps a loaded vector in its register, instead of loading it again for each use. */
+#ifdef __AVX512F__
+#define SF_KEEP(x) __asm__("" : "+v"(x))
+#else
+#define SF_KEEP(x) ((void)0)
+#endif
 
 /* Lanes in one fixed order, a tree: the same sum wherever it is taken. */
 SF_INLINE float v_sum(vf x) {
@@ -32,6 +45,14 @@ SF_INLINE float v_sum(vf x) {
     return a[0];
 }
 
+SF_INLINE float v_highest(vf x) {
+    float a[SF_LANES];
+    v_store(a, x);
+    for (int n = SF_LANES / 2; n; n /= 2)
+        for (int i = 0; i < n; i++) a[i] = a[i] > a[i + n] ? a[i] : a[i + n];
+    return a[0];
+}
+
 /* bfloat16, the upper half of a float, rounded to nearest even; a NaN stays one. */
 SF_INLINE vf v_from_bf16(const uint16_t *p) {
     vh h;
@@ -39,11 +60,15 @@ SF_INLINE vf v_from_bf16(const uint16_t *p) {
     return (vf)(__builtin_convertvector(h, vu) << 16);
 }
 SF_INLINE vh v_to_bf16(vf x) {
+#if defined(__AVX512BF16__) && defined(__AVX512F__)
+    return (vh)_mm512_cvtneps_pbh((__m512)x);
+#else
     vu bits = (vu)x;
     vu rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     vu quiet = (bits >> 16) | 0x40u;
     vu nan = (vu)(x != x);
     return __builtin_convertvector((quiet & nan) | (rounded & ~nan), vh);
+#endif
 }
 SF_INLINE float from_bf16(uint16_t h) {
     uint32_t bits = (uint32_t)h << 16;
@@ -58,9 +83,25 @@ SF_INLINE uint16_t to_bf16(float x) {
     return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-/* exp, to two units in the last place (coefficients of Cephes' expf). Below -87 it is 0, above 88
-   it is that of 88; a NaN stays one. */
+/* exp, to two units in the last place (coefficients of Cephes' expf). Where it would be no normal
+   number it may be 0, of -infinity it is, above 88 it is that of 88; a NaN stays one. */
 SF_INLINE vf v_exp(vf x) {
+#ifdef __AVX512F__
+    /* The first operand of these gives way to a NaN in the second. */
+    __m512 y = _mm512_min_ps(_mm512_set1_ps(88.0f), (__m512)x);
+    y = _mm512_max_ps(_mm512_set1_ps(-104.0f), y);
+    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(y, _mm512_set1_ps(1.44269504088896341f)), 8);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), y);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+    __m512 p = _mm512_set1_ps(1.9875691500e-4f);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.3981999507e-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.3334519073e-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.1665795894e-2f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.6666665459e-1f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.0000001201e-1f));
+    p = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r);
+    return (vf)_mm512_scalef_ps(_mm512_add_ps(p, _mm512_set1_ps(1.0f)), n);
+#else
     const vf magic = v_all(12582912.0f);
     vf y = v_pick(x > v_all(88.0f), v_all(88.0f), x);
     y = v_pick(y < v_all(-87.0f), v_all(-87.0f), y);
@@ -76,6 +117,7 @@ SF_INLINE vf v_exp(vf x) {
     p = p * (r * r) + r + 1.0f;
     vi power = ((vi)t - (vi)magic + 127) << 23;
     return v_pick(x < v_all(-87.0f), v_all(0.0f), p * (vf)power);
+#endif
 }
 SF_INLINE vf v_tanh(vf x) { return 1.0f - 2.0f / (1.0f + v_exp(2.0f * x)); }
 
