@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,20 +34,50 @@ class Service:
     def address(self, key: str) -> str:
         return str(self.addresses[key])
 
+    @property
+    def over(self) -> bool:
+        """Whether the child has ended; what it left of its own children ends then, too."""
+        if self.process.returncode is None and self.process.poll() is not None:
+            self._signal_group(signal.SIGKILL)
+        return self.process.returncode is not None
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait for the child to end, for ``timeout_s`` at most."""
+        deadline = time.monotonic() + timeout_s
+        while not self.over and time.monotonic() < deadline:
+            time.sleep(0.05)
+
     def check(self) -> None:
         """Raise :class:`ServiceFailed` when the child has ended."""
-        if (code := self.process.poll()) is not None:
+        if self.over:
+            code = self.process.returncode
             raise ServiceFailed(_explain(self.name, f"ended with status {code}", self.log))
 
+    def pause(self) -> None:
+        """Stop the child and its own children where they are (SIGSTOP): they take no time."""
+        self._signal_group(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self._signal_group(signal.SIGCONT)
+
     def stop(self, grace_s: float = 10.0) -> None:
-        """SIGTERM, then SIGKILL after ``grace_s``; returns when the child is gone."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(grace_s)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
+        """SIGTERM, then SIGKILL after ``grace_s``; returns when the child is gone, and with it what
+        is left of its own children."""
+        if self.over:
+            return
+        self.process.terminate()
+        self.resume()  # a paused one would not hear it
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(grace_s)
+        self._signal_group(signal.SIGKILL)
         self.process.wait()
+
+    def _signal_group(self, signum: signal.Signals) -> None:
+        """Each child leads a process group. Never later than when its end is seen: its number may
+        then become somebody else's."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signum)
 
 
 class Services:
@@ -59,11 +89,33 @@ class Services:
         self._interrupted = False
         self._forking = False
 
-    def launch(self, name: str, arguments: Sequence[str]) -> Pending:
-        """Start ``shortfirst <arguments>``; several may start side by side."""
-        ready, log = self._folder / f"{name}.ready.json", self._folder / f"{name}.log"
+    def launch(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        environ: Mapping[str, str] | None = None,
+        cores: Collection[int] = (),
+    ) -> Pending:
+        """Start ``shortfirst <arguments>``; several may start side by side. The rest as
+        :meth:`start` has it."""
+        ready = self._folder / f"{name}.ready.json"
         ready.unlink(missing_ok=True)
         command = [sys.executable, "-m", "serving.cli", *arguments, "--ready-file", str(ready)]
+        return Pending(self.start(name, command, environ, cores), ready, self)
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        environ: Mapping[str, str] | None = None,
+        cores: Collection[int] = (),
+    ) -> Service:
+        """Start any command; its output goes to ``<name>.log``.
+
+        ``environ`` replaces this process's environment, ``cores`` are those that it may run on,
+        where the system can tell a process. Raises ``OSError`` when it cannot be started.
+        """
+        log = self._folder / f"{name}.log"
         self._forking = True
         try:
             with log.open("wb") as out:
@@ -74,14 +126,15 @@ class Services:
                     stderr=subprocess.STDOUT,
                     # A terminal's Ctrl-C goes to the parent alone, which stops children in order.
                     start_new_session=True,
-                    preexec_fn=_die_with_parent(os.getpid()) if sys.platform == "linux" else None,
+                    env=environ,
+                    preexec_fn=_first(os.getpid(), cores) if sys.platform == "linux" else None,
                 )
             service = Service(name, process, {}, log)
             self._running.append(service)
         finally:
             self._forking = False
         self.check_interrupted()
-        return Pending(service, ready, self)
+        return service
 
     def replace(self, old: Service, new: Service) -> None:
         """``new`` is ``old`` with its addresses known."""
@@ -98,6 +151,11 @@ class Services:
         if self._interrupted:
             raise KeyboardInterrupt
 
+    def end(self, service: Service) -> None:
+        """Stop one child."""
+        service.stop()
+        self._running.remove(service)
+
     def stop(self) -> None:
         """Stop every child, the last started first, one after the other: an engine may still have
         outcomes to deliver to the rank service that was started before it."""
@@ -113,7 +171,7 @@ class Services:
         while True:
             self.check_interrupted()
             for place, service in enumerate(list(self._running)):
-                if service.process.poll() is not None and replaced(service):
+                if service.over and replaced(service):
                     self._running[place] = self._running.pop()
                 else:
                     service.check()
@@ -172,15 +230,18 @@ def services(folder: Path) -> Iterator[Services]:
             signal.signal(signum, handler)
 
 
-def _die_with_parent(parent: int) -> Callable[[], None]:
+def _first(parent: int, cores: Collection[int]) -> Callable[[], None]:
+    """What a child does before its command: end with its parent, and stay on its cores."""
     libc = ctypes.CDLL(None)
 
-    def set_signal() -> None:
+    def set_up() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:  # the parent died between fork and prctl
             os._exit(1)
+        if cores:
+            os.sched_setaffinity(0, cores)
 
-    return set_signal
+    return set_up
 
 
 def _explain(name: str, what: str, log: Path) -> str:

@@ -67,9 +67,9 @@ SF_INLINE void sf_prefetch(sf_ahead *ahead) {
 #if SF_ROWS == 8
 #define SF_EACH_TILE(T) T(1) T(2) T(3) T(4) T(5) T(6) T(7) T(8)
 #define SF_TILES {tile_1, tile_2, tile_3, tile_4, tile_5, tile_6, tile_7, tile_8}
-#elif SF_ROWS == 6
-#define SF_EACH_TILE(T) T(1) T(2) T(3) T(4) T(5) T(6)
-#define SF_TILES {tile_1, tile_2, tile_3, tile_4, tile_5, tile_6}
+#elif SF_ROWS == 5
+#define SF_EACH_TILE(T) T(1) T(2) T(3) T(4) T(5)
+#define SF_TILES {tile_1, tile_2, tile_3, tile_4, tile_5}
 #else
 #define SF_EACH_TILE(T) T(1) T(2)
 #define SF_TILES {tile_1, tile_2}

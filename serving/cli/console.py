@@ -35,6 +35,7 @@ _EXTRAS = {
     "google": "serve",
     "starlette": "serve",
     "uvicorn": "serve",
+    "h11": "serve",
     "prometheus_client": "serve",
     "mlflow": "train",
     "sklearn": "train",
@@ -85,8 +86,13 @@ def note(message: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print ``value`` as JSON; NaN and infinities, which JSON lacks, become null."""
-    sys.stdout.write(json.dumps(_jsonable(value), indent=2, ensure_ascii=False) + "\n")
+    """Print ``value`` as :func:`json_text` writes it."""
+    sys.stdout.write(json_text(value))
+
+
+def json_text(value: object) -> str:
+    """``value`` as lines of JSON; NaN and infinities, which JSON lacks, become null."""
+    return json.dumps(_jsonable(value), indent=2, ensure_ascii=False) + "\n"
 
 
 def print_table(

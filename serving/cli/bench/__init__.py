@@ -11,6 +11,7 @@ from serving.cli.bench import (
     frontier,
     memory,
     paper,
+    peers,
     router,
     sim,
     speed,
@@ -36,6 +37,7 @@ app.command("traces")(traces.traces)
 app.command("memory")(memory.memory)
 app.command("fairness")(fairness.fairness)
 app.command("paper")(paper.paper)
+app.command("peers")(peers.peers)
 app.command("router")(router.router)
 app.command("speed")(speed.speed)
 app.command("calibrate")(calibrate.calibrate)

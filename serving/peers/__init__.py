@@ -1,0 +1,1 @@
+"""This engine and another on one machine, driven alike through the OpenAI API and compared."""
