@@ -1,11 +1,7 @@
 """The engine against ``transformers.generate``, token by token, in float32."""
 
 import pytest
-import torch
 
-from engine.core.config import AdmissionConfig, AdmissionMode
-from engine.core.scheduler import SchedulerConfig
-from engine.models import load
 from engine.sampling import SamplingParams
 from tests.engine.torch.reference import ROOMY, TIGHT, random_prompts, reference
 
@@ -41,36 +37,6 @@ def test_other_shapes_of_llama(make_network, make_model, serve, change):
     expected = reference(make_network(**change), prompts, 12)
     greedy = SamplingParams(max_tokens=12, temperature=0.0)
     assert serve(make_model(make_network(**change)), prompts, greedy, TIGHT).tokens == expected
-
-
-@pytest.mark.slow
-def test_bundled_model_gives_the_tokens_of_transformers(bundled_folder, serve):
-    """24 prompts served together, in one go and with chunked prompts and preemptions."""
-    from transformers import AutoModelForCausalLM
-
-    model = load(bundled_folder, dtype="float32", device="cpu")
-    subjects = ("tides", "bread", "glass", "honey", "clocks", "moss", "trains", "salt", "owls",
-                "ink", "rope", "tin")  # fmt: skip
-    questions = [f"How are {s} made?" for s in subjects] + [
-        f"Explain {s} to a child, in three sentences. Begin with an example and end with a "
-        f"question that they can answer by looking out of the window." for s in subjects
-    ]  # fmt: skip
-    prompts = {q: model.encode_chat([("user", q)]) for q in questions}
-    plain = AutoModelForCausalLM.from_pretrained(bundled_folder, dtype=torch.float32).eval()
-    expected = reference(plain, prompts, 20)
-    greedy = SamplingParams(max_tokens=20, temperature=0.0)
-    assert serve(model, prompts, greedy, ROOMY).tokens == expected
-    tight = SchedulerConfig(
-        max_num_seqs=24,
-        max_num_batched_tokens=48,
-        block_size=8,
-        num_blocks=66,
-        admission=AdmissionConfig(AdmissionMode.OFF),
-    )
-    served = serve(model, prompts, greedy, tight)
-    assert served.tokens == expected
-    assert served.preemptions > 0
-    assert served.later_chunks > 0
 
 
 def test_what_is_sampled_does_not_depend_on_company(tiny_model, serve):
