@@ -11,6 +11,7 @@ import torch
 from engine.attention.pool import KVPool
 from engine.core.plan import Move
 from engine.cuda.crossing import Crossing
+from engine.placed import placed
 
 #: Bytes of a slab. Pinned memory is handed out in powers of two; one tensor for all of it could
 #: take twice what was asked for.
@@ -92,8 +93,7 @@ class HostPool:
         return self._slabs[slab][row]
 
     def _on_device(self, blocks: list[int]) -> torch.Tensor:
-        ids = torch.tensor(blocks, pin_memory=self._device.type == "cuda")
-        return ids.to(self._device, non_blocking=True)
+        return placed(blocks, self._device)
 
     def _parts(self, moves: Sequence[Move]) -> list[Sequence[Move]]:
         size = self._way.together

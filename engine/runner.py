@@ -13,6 +13,7 @@ from engine.cuda import graphs
 from engine.cuda.buckets import Buckets
 from engine.host import HostPool
 from engine.models import Model
+from engine.placed import placed
 
 
 class Runner:
@@ -87,4 +88,4 @@ class Runner:
         return found
 
     def _tensor(self, blocks: Sequence[int]) -> torch.Tensor:
-        return torch.tensor(blocks, dtype=torch.int64, device=self.model.device)
+        return placed(blocks, self.model.device, torch.int64)

@@ -11,6 +11,7 @@ from collections.abc import Sequence as Seq
 
 import torch
 
+from engine.placed import placed
 from engine.sampler_draw import argmax, draw
 from engine.sampler_logits import adjust, adjusted
 from engine.sampler_logprobs import report
@@ -34,7 +35,7 @@ def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[Token | None]
     finite = torch.isfinite(logits.gather(1, picked[:, None])).squeeze(1)
     drawn = [b for b, s in enumerate(sequences) if not s.sampling.greedy]
     if drawn:
-        index = torch.tensor(drawn, device=logits.device)
+        index = placed(drawn, logits.device)
         rows = logits if len(drawn) == len(sequences) else logits.index_select(0, index)
         chosen = draw(rows, picked[index], [sequences[b] for b in drawn])
         picked = picked.index_copy(0, index, chosen)
@@ -57,5 +58,5 @@ def _reports(
     if not wanted:
         return []
     rows, ids, tops = zip(*wanted, strict=True)
-    index = torch.tensor(rows, device=raw.device)
+    index = placed(rows, raw.device)
     return list(zip(rows, report(raw.index_select(0, index), ids, tops), strict=True))

@@ -10,6 +10,7 @@ from collections.abc import Sequence as Seq
 
 import torch
 
+from engine.placed import placed
 from engine.sampler_filter import draw_filtered
 from engine.sequence import Sequence
 from engine.spans import SPAN, spans
@@ -32,25 +33,25 @@ def draw(logits: torch.Tensor, best: torch.Tensor, sequences: Seq[Sequence]) -> 
     ``best [B]`` is each row's likeliest token.
     """
     device, settings = logits.device, [s.sampling for s in sequences]
-    temperature = torch.tensor([s.temperature for s in settings], device=device)
+    temperature = placed([s.temperature for s in settings], device)
     peak = logits.gather(1, best[:, None])
     # Minus the peak first: a tiny temperature then gives 0 and -inf, not inf - inf.
     weights = torch.sub(logits, peak).div_(temperature[:, None]).exp_()
     if any(s.min_p for s in settings):
         # The likeliest weighs 1, so min_p is itself the least weight that stays.
-        least = torch.tensor([s.min_p for s in settings], device=device)
+        least = placed([s.min_p for s in settings], device)
         weights.masked_fill_(weights < least[:, None], 0.0)
-    uniform = torch.tensor([s.uniform() for s in sequences], dtype=torch.float64, device=device)
+    uniform = placed([s.uniform() for s in sequences], device, torch.float64)
     cut = [b for b, s in enumerate(settings) if s.top_k or s.top_p < 1.0]
     if not cut:
         return inverse_transform(weights, uniform)
     tokens = torch.empty_like(best)
     whole = [b for b, s in enumerate(settings) if not (s.top_k or s.top_p < 1.0)]
     if whole:
-        index = torch.tensor(whole, device=device)
+        index = placed(whole, device)
         drawn = inverse_transform(weights.index_select(0, index), uniform[index])
         tokens.index_copy_(0, index, drawn)
-    index = torch.tensor(cut, device=device)
+    index = placed(cut, device)
     drawn = draw_filtered(
         weights.index_select(0, index) if whole else weights,
         [settings[b].top_k for b in cut],

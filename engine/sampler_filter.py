@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from engine.placed import placed
 from engine.ranking import above, largest
 from engine.spans import row_sums
 
@@ -68,8 +69,8 @@ def _draw_sorted(
 ) -> torch.Tensor:
     """The same for all rows at once."""
     device, size = weights.device, weights.shape[-1]
-    keep = torch.tensor([min(k or size, size) for k in top_k], device=device)
-    mass = torch.tensor(top_p, dtype=torch.float64, device=device)
+    keep = placed([min(k or size, size) for k in top_k], device)
+    mass = placed(top_p, device, torch.float64)
     values, places = weights.sort(dim=-1, descending=True, stable=True)
     kept = values.double() * (torch.arange(size, device=device) < keep[:, None])
     ends = kept.cumsum(-1)

@@ -7,6 +7,7 @@ from collections.abc import Sequence as Seq
 import numpy as np
 import torch
 
+from engine.placed import placed
 from engine.sequence import Sequence
 
 
@@ -25,7 +26,7 @@ def adjust(logits: torch.Tensor, sequences: Seq[Sequence], rows: Seq[int]) -> No
     at = [b * size + t for b in rows for t, _ in sequences[b].sampling.logit_bias]
     if at:
         added = [bias for b in rows for _, bias in sequences[b].sampling.logit_bias]
-        flat.index_add_(0, _tensor(at, flat), torch.tensor(added, device=flat.device))
+        flat.index_add_(0, _tensor(at, flat), placed(added, flat.device))
     at = [b * size + t for b in rows for t in sequences[b].held_back]
     if at:
         flat[_tensor(at, flat)] = -torch.inf
@@ -53,4 +54,4 @@ def _penalise(flat: torch.Tensor, size: int, rows: Seq[tuple[int, Sequence]]) ->
 
 
 def _tensor(values: list[int] | np.ndarray, like: torch.Tensor) -> torch.Tensor:
-    return torch.as_tensor(values, device=like.device)
+    return placed(values, like.device)
