@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -123,9 +124,17 @@ class TorchBackend:
         """Tokens of a text. Thread-safe."""
         return self._model.encode(prompt)
 
-    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
-        """Tokens of ``(role, content)`` turns, ready to be answered. Raises ``ValueError``."""
-        return self._model.encode_chat(turns)
+    def encode_chat(self, turns: Sequence[tuple[str, str]], **template: Any) -> list[int]:
+        """As :meth:`Model.encode_chat`."""
+        return self._model.encode_chat(turns, **template)
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """What tokens say, special ones included."""
+        return self._vocabulary.text(token_ids, skip_special=False)
+
+    def token_bytes(self, token: int) -> bytes:
+        """What one token says: perhaps half a character."""
+        return self._vocabulary.bytes_of(token)
 
     async def submit(
         self,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Turns = Sequence[tuple[str, str]]
 
 
-def render(tokenizer: Any, turns: Turns) -> str:
+def render(tokenizer: Any, turns: Turns, **template: Any) -> str:
     """``(role, content)`` turns under the template of ``tokenizer``, ready to be answered.
 
+    ``template``: arguments of the template and of ``apply_chat_template``, in place of the usual.
     Raises ``ValueError`` when the template refuses them or there is none; the message says what
     it doesn't take, and quotes nobody.
     """
@@ -19,7 +20,7 @@ def render(tokenizer: Any, turns: Turns) -> str:
     if not turns:
         raise ValueError("messages must not be empty")
     try:
-        return _apply(tokenizer, turns)
+        return _apply(tokenizer, turns, template)
     except Exception as error:
         # Templates raise jinja2 errors of their own wording, which may quote the messages.
         raise ValueError(
@@ -28,9 +29,10 @@ def render(tokenizer: Any, turns: Turns) -> str:
         ) from None
 
 
-def _apply(tokenizer: Any, turns: Turns) -> str:
+def _apply(tokenizer: Any, turns: Turns, template: Mapping[str, Any]) -> str:
     messages = [{"role": role, "content": content} for role, content in turns]
-    text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    arguments = {"add_generation_prompt": True, **template, "tokenize": False}
+    text: str = tokenizer.apply_chat_template(messages, **arguments)
     return text
 
 
@@ -51,7 +53,7 @@ def _reason(tokenizer: Any, turns: Turns) -> str:
 
 def _takes(tokenizer: Any, turns: Turns) -> bool:
     try:
-        _apply(tokenizer, turns)
+        _apply(tokenizer, turns, {})
     except Exception:
         return False
     return True

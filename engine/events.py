@@ -38,10 +38,15 @@ class LaneInfo:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """New tokens. ``text`` may be empty while a multi-byte character is incomplete."""
+    """New tokens. ``text`` may be empty while a multi-byte character is incomplete.
+
+    ``prompt``: the prompt's tokens with their log probabilities, in the first event of a request
+    that asks for them.
+    """
 
     text: str = field(repr=False)
     tokens: tuple[Token, ...] = field(repr=False)
+    prompt: tuple[Token, ...] = field(default=(), repr=False)
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -84,9 +89,9 @@ class Ended:
     preemptions: int
     cached_tokens: int = 0
     lane: str = ""
-    stop: str | int | None = field(default=None, repr=False)
     latencies: Latencies | None = None
     pace: Pace | None = None
+    stop: str | int | None = field(default=None, repr=False)
 
     @property
     def phases(self) -> Phases | None:

@@ -47,12 +47,13 @@ class Model:
         """Tokens of ``prompt``, with what the tokenizer puts around a text."""
         return list(self.tokenizer(prompt)["input_ids"])
 
-    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+    def encode_chat(self, turns: Sequence[tuple[str, str]], **template: Any) -> list[int]:
         """Tokens of ``(role, content)`` turns under the model's chat template, ready to answer.
 
+        ``template``: as :func:`engine.chat.render` takes it.
         Raises ``ValueError`` when the template refuses them or there is none.
         """
-        text = chat.render(self.tokenizer, turns)
+        text = chat.render(self.tokenizer, turns, **template)
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def decode(self, token_ids: Sequence[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine.events import Event, LaneInfo
 from engine.readings import Distribution, Reading
@@ -36,10 +36,18 @@ class Backend(Protocol):
         """Tokens of a text. Called from a thread."""
         ...
 
-    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+    def encode_chat(self, turns: Sequence[tuple[str, str]], **template: Any) -> list[int]:
         """Tokens of ``(role, content)`` turns under the model's chat template, ready to be
-        answered. Called from a thread. Raises ``ValueError`` when the template refuses them or
-        there is none."""
+        answered unless ``template``, arguments of its own, says otherwise. Called from a thread.
+        Raises ``ValueError`` when the template refuses them or there is none."""
+        ...
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """What tokens say, special ones included."""
+        ...
+
+    def token_bytes(self, token: int) -> bytes:
+        """What one token says: perhaps half a character."""
         ...
 
     async def submit(

@@ -18,6 +18,12 @@ def check_job(job: Job, limits: Limits, lanes: Sequence[LaneInfo]) -> None:
     for name in ("request_id", "tenant", "lane"):
         if len(getattr(job, name)) > limits.max_name_chars:
             raise invalid(name, f"at most {limits.max_name_chars} characters")
+    if not job.prompt_ids:
+        _check_text(job, limits)
+    _check_lane(job, lanes)
+
+
+def _check_text(job: Job, limits: Limits) -> None:
     if job.prompt is None and not job.turns:
         raise invalid("messages", "must hold at least one message")
     texts = [job.prompt] if job.prompt is not None else [turn.content for turn in job.turns]
@@ -25,7 +31,6 @@ def check_job(job: Job, limits: Limits, lanes: Sequence[LaneInfo]) -> None:
         raise invalid(job.input_field, "must not be empty")
     if sum(map(len, texts)) > limits.max_prompt_chars:
         raise invalid(job.input_field, f"at most {limits.max_prompt_chars} characters")
-    _check_lane(job, lanes)
 
 
 def _check_lane(job: Job, lanes: Sequence[LaneInfo]) -> None:

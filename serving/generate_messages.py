@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.events import Ended, Event, Latencies, Phases, Tokens
 from engine.pace import Pace
+from engine.token import Token
 from ranker.types import FinishReason
 from serving.generation import Generation
 from serving.messages import forecast_message
@@ -39,7 +40,12 @@ def response(generation: Generation, event: Event) -> generate_pb2.GenerateRespo
     """Any later event."""
     timed = generation.include.timing
     if isinstance(event, Tokens):
-        chunk = generate_pb2.Chunk(text=event.text, token_ids=event.token_ids)
+        chunk = generate_pb2.Chunk(
+            text=event.text,
+            token_ids=event.token_ids,
+            logprobs=[_logprobs(token) for token in event.tokens if token.logprob is not None],
+            prompt_logprobs=[_logprobs(token) for token in event.prompt],
+        )
         if timed:
             chunk.seconds = generation.elapsed()
         return generate_pb2.GenerateResponse(request_id=generation.request_id, chunk=chunk)
@@ -49,7 +55,13 @@ def response(generation: Generation, event: Event) -> generate_pb2.GenerateRespo
     return generate_pb2.GenerateResponse(request_id=generation.request_id, finish=finish)
 
 
+def _logprobs(token: Token) -> generate_pb2.TokenLogprobs:
+    top = [generate_pb2.TopLogprob(token_id=other, logprob=each) for other, each in token.top]
+    return generate_pb2.TokenLogprobs(token_id=token.id, logprob=token.logprob, top=top)
+
+
 def _finish(ended: Ended) -> generate_pb2.Finish:
+    text, token = (ended.stop, None) if isinstance(ended.stop, str) else (None, ended.stop)
     return generate_pb2.Finish(
         reason=_REASONS[ended.reason],
         prompt_tokens=ended.prompt_tokens,
@@ -59,6 +71,8 @@ def _finish(ended: Ended) -> generate_pb2.Finish:
         preemptions=ended.preemptions,
         cached_tokens=ended.cached_tokens,
         lane=ended.lane,
+        stop_text=text,
+        stop_token_id=token,
     )
 
 

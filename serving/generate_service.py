@@ -19,7 +19,7 @@ from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
 
 _ROLES = ("system", "user", "assistant")
 #: How the generation's fields are called in this protocol.
-_NAMES = {"messages": "chat.messages", "max_tokens": "sampling.max_tokens"}
+_NAMES = {"messages": "chat.messages"} | {name: f"sampling.{name}" for name in FIELDS}
 
 
 class GenerateService(generate_pb2_grpc.GenerateServiceServicer):  # type: ignore[misc]
@@ -66,10 +66,12 @@ def job_from(request: generate_pb2.GenerateRequest, limits: Limits) -> Job:
     given = {
         name: getattr(sampling, name)
         for name in FIELDS
-        # top_k and ignore_eos have no presence: their zero is the default.
-        if name in sampling.DESCRIPTOR.fields_by_name
-        and (not sampling.DESCRIPTOR.fields_by_name[name].has_presence or sampling.HasField(name))
+        # Those without presence have their zero for a default.
+        if not sampling.DESCRIPTOR.fields_by_name[name].has_presence or sampling.HasField(name)
     }
+    given["stop"] = tuple(sampling.stop)
+    given["stop_token_ids"] = tuple(sampling.stop_token_ids)
+    given["logit_bias"] = tuple(sampling.logit_bias.items())
     return Job(
         model=request.model,
         prompt=request.prompt if which == "prompt" else None,

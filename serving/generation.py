@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from engine.events import Ended, Event
 from ranker.types import FinishReason
@@ -66,6 +66,7 @@ class Generation:
     def __init__(
         self,
         account: Account,
+        prompt_ids: Sequence[int],
         events: AsyncIterator[Event],
         release: Callable[[bool], None],
         position: Callable[[], int | None],
@@ -73,6 +74,8 @@ class Generation:
         story = account.story
         self.request_id = story.request_id
         self.include = story.job.include
+        self.arrival = story.arrival
+        self.prompt_ids = prompt_ids
         self.prompt_tokens = story.prompt_tokens
         self.forecast = story.forecast  #: what it is scheduled by; ``None``: unscored
         self.elapsed = account.elapsed

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from engine.events import Dead, InUse, Overloaded
@@ -20,6 +21,7 @@ from serving.generation import Account, Generation
 from serving.job import Job
 from serving.limits import Limits
 from serving.metrics import EngineMetrics
+from serving.sampling import refusal
 from serving.story import NoTraces, Story, Traces
 
 #: When to try again, while nobody has left the full queue to measure it by.
@@ -66,6 +68,7 @@ class Generator:
         self._clock = clock
         self._traces = traces or NoTraces()
         self._running: set[str] = set()
+        metrics.watch(lambda: len(self._running))
         self._threads = ThreadPoolExecutor(config.tokenizer_threads, thread_name_prefix="tokenize")
 
     @property
@@ -75,6 +78,14 @@ class Generator:
     @property
     def ready(self) -> bool:
         return self._backend.alive
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Of a prompt that came as tokens."""
+        return self._backend.text(ids)
+
+    def token_bytes(self, token: int) -> bytes:
+        """What a token says, special ones included."""
+        return self._backend.token_bytes(token)
 
     def check_model(self, model: str) -> None:
         """Raises NOT_FOUND for a model that is not the one served."""
@@ -86,17 +97,20 @@ class Generator:
                 code="model_not_found",
             )
 
-    async def start(self, job: Job) -> Generation:
-        """Queue ``job``. Raises ``RequestError`` when it is refused, and leaves nothing then."""
-        story = Story(job, self.model, self._clock())
+    async def start(self, job: Job, twin: Generation | None = None) -> Generation:
+        """Queue ``job``. Raises ``RequestError`` when it is refused, and leaves nothing then.
+
+        ``twin``: one of the same prompt, whose tokens, forecast and arrival are this one's too.
+        """
+        story = Story(job, self.model, self._clock() if twin is None else twin.arrival)
         try:
-            return await self._start(job, story)
+            return await self._start(job, story, twin)
         except RequestError as error:
             self._metrics.refused(error.kind.name.lower())
             self._traces.refused(story, error)
             raise
 
-    async def _start(self, job: Job, story: Story) -> Generation:
+    async def _start(self, job: Job, story: Story, twin: Generation | None) -> Generation:
         self.check_model(job.model)
         check_job(job, self._limits, self._backend.lanes)
         if job.request_id in self._running:
@@ -104,8 +118,11 @@ class Generator:
         story.request_id = request_id = job.request_id or uuid.uuid4().hex
         self._running.add(request_id)
         try:
-            # Both at once: the forecast's deadline runs while the tokenizer works.
-            ids, forecast = await asyncio.gather(self._tokens(job), self._forecast(job, story))
+            if twin is None:
+                # Both at once: the forecast's deadline runs while the tokenizer works.
+                ids, forecast = await asyncio.gather(self._tokens(job), self._forecast(job, story))
+            else:
+                ids, forecast = twin.prompt_ids, twin.forecast
             sampling = self._fit(job, len(ids))
             try:
                 events = await self._backend.submit(
@@ -120,7 +137,7 @@ class Generator:
                 # Running elsewhere, or just aborted and held until the step at hand is over.
                 raise _in_use() from None
             except ValueError as error:
-                raise invalid(job.input_field, str(error)) from None
+                raise refusal(error) or invalid(job.input_field, str(error)) from None
         except BaseException:
             # Cancelled while the engine took it, perhaps: it ignores ids it does not know.
             self._release(request_id, True)
@@ -129,18 +146,22 @@ class Generator:
         self._metrics.accepted(job.sampling.max_tokens)
         return Generation(
             Account(story, self._metrics, self._traces, self._clock),
+            ids,
             events,
             lambda abort: self._release(request_id, abort),
             lambda: self._backend.position(request_id),
         )
 
-    async def _tokens(self, job: Job) -> list[int]:
+    async def _tokens(self, job: Job) -> Sequence[int]:
         loop = asyncio.get_running_loop()
+        if job.prompt_ids:
+            return job.prompt_ids
         if job.prompt is not None:
             return await loop.run_in_executor(self._threads, self._backend.encode, job.prompt)
         turns = [(turn.role, turn.content) for turn in job.turns]
+        encode = partial(self._backend.encode_chat, turns, **job.template)
         try:
-            return await loop.run_in_executor(self._threads, self._backend.encode_chat, turns)
+            return await loop.run_in_executor(self._threads, encode)
         except ValueError as error:
             raise invalid("messages", str(error)) from None
 
@@ -149,7 +170,8 @@ class Generator:
             return None
         began = self._clock()
         try:
-            return await self._forecaster.forecast(job.ranked_text, self._config.rank_model)
+            text = self.text(job.prompt_ids) if job.prompt_ids else job.ranked_text
+            return await self._forecaster.forecast(text, self._config.rank_model)
         finally:
             story.ranked = (began, self._clock())
 

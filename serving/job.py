@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from engine.sampling import SamplingParams
 
@@ -28,11 +29,13 @@ class Include:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to generate: a text to continue (``prompt``) or, when that is ``None``, a conversation.
+    """What to generate: a text to continue (``prompt``), its tokens (``prompt_ids``), or else a
+    conversation.
 
     An empty ``model`` means the one that is served, an empty ``request_id`` a new one, an empty
     ``lane`` the first. Within a lane that orders by priority, the lower ``priority`` goes first.
-    ``trace``: W3C headers of the trace that the call belongs to.
+    ``trace``: W3C headers of the trace that the call belongs to. ``template``: arguments of the
+    model's chat template that differ from the usual.
     """
 
     model: str
@@ -45,10 +48,12 @@ class Job:
     priority: int = 0
     include: Include = Include()
     trace: Mapping[str, str] = field(default_factory=dict, repr=False)
+    prompt_ids: tuple[int, ...] = field(default=(), repr=False)
+    template: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def input_field(self) -> str:
-        return "messages" if self.prompt is None else "prompt"
+        return "messages" if self.prompt is None and not self.prompt_ids else "prompt"
 
     @property
     def ranked_text(self) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -16,17 +15,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from engine.events import Ended
 from serving import jsonbody, openai_schema
-from serving import openai_extra as extra
+from serving.choices import Choices
 from serving.drain import Gate
 from serving.errors import Kind, RequestError, http_headers, openai_body
-from serving.generation import Generation, failure_of
 from serving.generator import Generator
 from serving.job import trace_of
 from serving.limits import Limits
 from serving.logs import failure
 from serving.openai_answer import Answer, ChatAnswer, TextAnswer
+from serving.openai_reply import Reply
 from serving.sse import DONE, Disconnected, Receive, Send, event, send_events, unless_disconnected
 
 log = logging.getLogger(__name__)
@@ -107,16 +105,19 @@ class OpenAI:
     async def _answer(
         self, call: openai_schema.Call, kind: type[Answer], request: Request, send: Send
     ) -> None:
-        generation = await self._generator.start(call.job)
+        choices = Choices(self._generator, call.best_of)
         try:
-            answer = kind(generation.request_id, self._generator.model, int(self._wall_clock()))
-            if call.stream:
-                await send_events(_chunks(generation, answer, call.include_usage), send)
+            await choices.start(call.jobs)
+            created = int(self._wall_clock())
+            answer = kind(choices[0].request_id, self._generator.model, created)
+            reply = Reply(call, choices, answer, self._generator)
+            if call.streaming.on:
+                await send_events(reply.stream(), send)
             else:
-                whole = JSONResponse(await _whole(generation, answer))
+                whole = JSONResponse(await reply.whole())
                 await whole(request.scope, request.receive, send)
         finally:
-            generation.close()
+            choices.close()
 
     def _model(self) -> dict[str, Any]:
         return {
@@ -169,60 +170,12 @@ _INTERNAL = RequestError(Kind.INTERNAL, "internal error; the server's log has mo
 _STOPPING = RequestError(
     Kind.UNAVAILABLE, "the server stopped before the answer was complete", retry_after_s=1.0
 )
-_FAILED = RequestError(Kind.INTERNAL, "the engine could not finish this request; try again")
 
 
 async def _cut(send: Send) -> None:
     """End a stream that the server cannot finish. Only streams start before they are complete."""
     body = event(openai_body(_STOPPING)) + DONE
     await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-async def _whole(generation: Generation, answer: Answer) -> dict[str, Any]:
-    text: list[str] = []
-    told = extra.accepted(generation)
-    async with aclosing(generation.events()) as events:  # type: ignore[type-var]
-        async for happened in events:
-            if isinstance(happened, Ended):
-                _check(happened)
-                whole = answer.whole("".join(text), happened)
-                return extra.tell(whole, told | extra.last(generation, happened))
-            text.append(happened.text)
-    raise _FAILED
-
-
-async def _chunks(
-    generation: Generation, answer: Answer, include_usage: bool
-) -> AsyncIterator[bytes]:
-    """The stream's events. An error after the first byte can only be an event itself."""
-    if told := extra.accepted(generation):
-        yield event(extra.tell(answer.told(), told))
-    for chunk in answer.first():
-        yield event(chunk)
-    try:
-        async with aclosing(generation.events()) as events:  # type: ignore[type-var]
-            async for happened in events:
-                if not isinstance(happened, Ended):
-                    if happened.text:
-                        chunk = answer.chunk(happened.text)
-                        yield event(extra.tell(chunk, extra.chunk(generation)))
-                    continue
-                _check(happened)
-                last = extra.last(generation, happened)
-                yield event(extra.tell(answer.last(happened), last))
-                if include_usage:
-                    yield event(answer.usage(happened))
-    except RequestError as error:
-        yield event(openai_body(error))
-    except Exception as error:
-        log.error("%s", failure(error))
-        yield event(openai_body(_FAILED))
-    yield DONE
-
-
-def _check(ended: Ended) -> None:
-    if (failed := failure_of(ended)) is not None:
-        raise failed
 
 
 def error_response(error: RequestError) -> Response:

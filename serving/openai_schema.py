@@ -2,128 +2,189 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.sampling import SamplingParams
-from serving.errors import invalid
-from serving.job import ChatTurn, Include, Job
-from serving.jsonbody import Fields, check_text, kind
+from serving.errors import RequestError, invalid
+from serving.job import Include, Job
+from serving.jsonbody import Fields, check_text
 from serving.limits import Limits
-from serving.sampling import FIELDS, make_sampling
+from serving.openai_chat import template_of, turns_of
+from serving.openai_fields import COMMON, NEUTRAL
+from serving.openai_sampling import sampling_of, token_ids
 
 #: What the OpenAI API does when ``max_tokens`` of a text completion is absent.
 _COMPLETION_TOKENS = 16
-_ROLES = ("system", "developer", "user", "assistant")
-
-_COMMON = (
-    "model", "stream", "stream_options", "user", "lane", "priority", "shortfirst", *FIELDS,
-)  # fmt: skip
+_MAX_CHOICES = 128
 _INCLUDE = ("forecast", "queue_position", "timing")
-_COMPLETION = (*_COMMON, "prompt")
-_CHAT = (*_COMMON, "messages", "max_completion_tokens")
+_COMPLETION = (*COMMON, "prompt", "best_of", "echo")
+_CHAT = (
+    *COMMON, "messages", "max_completion_tokens", "top_logprobs", "add_generation_prompt",
+    "continue_final_message", "chat_template_kwargs",
+)  # fmt: skip
 
-#: Fields that clients send by habit, and the values at which they ask for nothing.
-_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    "n": (1,),
-    "best_of": (1,),
-    "echo": (False,),
-    "logprobs": (False,),
-    "suffix": ("",),
-    "stop": ([],),
-    "frequency_penalty": (0, 0.0),
-    "presence_penalty": (0, 0.0),
-    "logit_bias": ({},),
-    "response_format": ({"type": "text"},),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "parallel_tool_calls": (True, False),
-    "store": (False,),
-    "metadata": ({},),
-    "service_tier": ("auto", "default"),
-}
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """How an answer is sent. ``usage``: counts in the end; ``running``: and with each piece."""
+
+    on: bool = False
+    usage: bool = False
+    running: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that was understood: what to generate and how to send it back."""
+    """A request that was understood: what to generate and how to send it back.
 
-    job: Job
-    stream: bool
-    include_usage: bool
+    ``jobs``: one for each prompt. Of each, ``best_of`` answers are generated and the ``n`` best are
+    sent. ``logprobs``: so many likeliest tokens are told with each, ``None``: no probabilities.
+    ``echo``: the prompt comes first; ``only_prompt``: and nothing after it.
+    """
+
+    jobs: tuple[Job, ...]
+    streaming: Streaming
+    n: int = 1
+    best_of: int = 1
+    logprobs: int | None = None
+    echo: bool = False
+    only_prompt: bool = False
 
     def in_lane(self, name: str) -> Call:
         """This call in lane ``name``, unless its body names one."""
-        return self if self.job.lane else replace(self, job=replace(self.job, lane=name))
+        if self.jobs[0].lane:
+            return self
+        return replace(self, jobs=tuple(replace(job, lane=name) for job in self.jobs))
 
     def traced(self, headers: Mapping[str, str]) -> Call:
         """This call as part of the trace that W3C ``headers`` name."""
-        return replace(self, job=replace(self.job, trace=headers)) if headers else self
+        if not headers:
+            return self
+        return replace(self, jobs=tuple(replace(job, trace=headers) for job in self.jobs))
 
 
 def completion(body: Mapping[str, Any], limits: Limits) -> Call:
     """``POST /v1/completions``. Raises INVALID naming the field."""
     fields = Fields(body)
-    fields.only(_COMPLETION, _NEUTRAL)
-    prompt = fields.raw("prompt")
-    if isinstance(prompt, list):
-        if len(prompt) != 1 or not isinstance(prompt[0], str):
-            raise invalid("prompt", "must be one string; send several prompts as several requests")
-        prompt = prompt[0]
-    if prompt is None:
-        raise invalid("prompt", "must be set")
-    prompt = check_text(prompt, "prompt")
+    fields.only(_COMPLETION, NEUTRAL)
+    prompts = _prompts(fields.raw("prompt"), limits)
+    echo = bool(fields.flag("echo"))
     limit = fields.integer("max_tokens")
-    return _call(fields, prompt, (), _COMPLETION_TOKENS if limit is None else limit, limits)
+    only_prompt = echo and limit == 0
+    # One token is made and not shown: the way to the prompt's probabilities leads through a step.
+    max_tokens = 1 if only_prompt else _COMPLETION_TOKENS if limit is None else limit
+    logprobs = None if fields.raw("logprobs") is False else fields.integer("logprobs")
+    streaming, n = _streaming(fields), _count(fields, "n", 1)
+    best_of = _count(fields, "best_of", n)
+    if best_of < n:
+        raise invalid("best_of", f"must be at least n, got {best_of} and {n}")
+    if best_of > n and streaming.on:
+        raise invalid("best_of", "cannot be streamed: which is best shows in the end")
+    sampling = sampling_of(fields, max_tokens, logprobs)
+    if best_of > n and logprobs is None:
+        sampling = replace(sampling, logprobs=0)
+    if echo:
+        sampling = replace(sampling, prompt_logprobs=logprobs)
+    job = _job(fields, sampling, limits)
+    jobs = tuple(
+        replace(job, prompt=prompt) if isinstance(prompt, str) else replace(job, prompt_ids=prompt)
+        for prompt in prompts
+    )
+    if len(jobs) * best_of > limits.max_items:
+        raise invalid(
+            "prompt", f"prompts times choices must be at most {limits.max_items}, got "
+            f"{len(jobs)} times {best_of}",
+        )  # fmt: skip
+    return Call(jobs, streaming, n, best_of, logprobs, echo, only_prompt)
 
 
 def chat(body: Mapping[str, Any], limits: Limits) -> Call:
     """``POST /v1/chat/completions``. Raises INVALID naming the field."""
     fields = Fields(body)
-    fields.only(_CHAT, _NEUTRAL)
-    messages = fields.raw("messages")
-    if not isinstance(messages, list):
-        raise invalid("messages", f"must be a list of messages, got {kind(messages)}")
-    if len(messages) > limits.max_messages:
-        raise invalid("messages", f"at most {limits.max_messages}, got {len(messages)}")
-    turns = tuple(_turn(message, f"messages[{i}]") for i, message in enumerate(messages))
+    fields.only(_CHAT, NEUTRAL)
+    turns = turns_of(fields.raw("messages"), limits)
     limit = fields.integer("max_completion_tokens")
     if limit is None:
         limit = fields.integer("max_tokens")
-    return _call(fields, None, turns, limit, limits)
+    top = fields.integer("top_logprobs")
+    wanted = bool(fields.flag("logprobs"))
+    if top and not wanted:
+        raise invalid("top_logprobs", "needs logprobs to be true")
+    logprobs = (top or 0) if wanted else None
+    try:
+        sampling = sampling_of(fields, limit, logprobs)
+    except RequestError as error:
+        raise _renamed(error) from None
+    job = replace(_job(fields, sampling, limits), turns=turns, template=template_of(fields))
+    n = _count(fields, "n", 1)
+    return Call((job,), _streaming(fields), n, n, logprobs)
 
 
-def _call(
-    fields: Fields,
-    prompt: str | None,
-    turns: tuple[ChatTurn, ...],
-    max_tokens: int | None,
-    limits: Limits,
-) -> Call:
+def _renamed(error: RequestError) -> RequestError:
+    """``logprobs`` is a flag here; its number has another name."""
+    if error.field == "logprobs":
+        return invalid("top_logprobs", error.message.partition(": ")[2])
+    return error
+
+
+def _prompts(value: Any, limits: Limits) -> list[str | tuple[int, ...]]:
+    """A text, tokens, or a list of either."""
+    if value is None:
+        raise invalid("prompt", "must be set")
+    if isinstance(value, str):
+        return [check_text(value, "prompt")]
+    if not isinstance(value, list) or not value:
+        raise invalid("prompt", "must be a string, a list of tokens, or a list of either")
+    if isinstance(value[0], int):
+        return [tuple(token_ids(value, "prompt"))]
+    if len(value) > limits.max_items:
+        raise invalid("prompt", f"at most {limits.max_items} prompts, got {len(value)}")
+    if isinstance(value[0], list):
+        return [tuple(token_ids(each, f"prompt[{i}]")) for i, each in enumerate(value)]
+    return [check_text(each, f"prompt[{i}]") for i, each in enumerate(value)]
+
+
+def _count(fields: Fields, name: str, default: int) -> int:
+    count = fields.integer(name)
+    if count is None:
+        return default
+    if not 1 <= count <= _MAX_CHOICES:
+        raise invalid(name, f"must lie in [1, {_MAX_CHOICES}], got {count}")
+    return count
+
+
+def _streaming(fields: Fields) -> Streaming:
     options = fields.object("stream_options")
-    include_usage = False
-    if options is not None:
-        options.only(("include_usage",), {"include_obfuscation": (False,)})
-        include_usage = bool(options.flag("include_usage"))
-    stream = bool(fields.flag("stream"))
-    if options is not None and not stream:
+    on = bool(fields.flag("stream"))
+    if options is None:
+        return Streaming(on)
+    options.only(
+        ("include_usage", "continuous_usage_stats"), {"include_obfuscation": (True, False)}
+    )
+    if not on:
         raise invalid("stream_options", "needs stream to be true")
+    usage = bool(options.flag("include_usage"))
+    return Streaming(on, usage, usage and bool(options.flag("continuous_usage_stats")))
+
+
+def _job(fields: Fields, sampling: SamplingParams, limits: Limits) -> Job:
     user = fields.text("user") or ""
     if len(user) > limits.max_name_chars:
         raise invalid("user", f"at most {limits.max_name_chars} characters")
     priority = fields.integer("priority")
-    job = Job(
+    return Job(
         model=fields.text("model") or "",
-        prompt=prompt,
-        turns=turns,
-        sampling=_sampling(fields, max_tokens),
+        prompt=None,
+        turns=(),
+        sampling=sampling,
+        request_id=fields.text("request_id") or "",
         tenant=user,
         lane=fields.text("lane") or "",
         priority=0 if priority is None else priority,
         include=_include(fields.object("shortfirst")),
     )
-    return Call(job, stream, include_usage)
 
 
 def _include(fields: Fields | None) -> Include:
@@ -131,47 +192,3 @@ def _include(fields: Fields | None) -> Include:
         return Include()
     fields.only(_INCLUDE, {})
     return Include(**{name: bool(fields.flag(name)) for name in _INCLUDE})
-
-
-def _sampling(fields: Fields, max_tokens: int | None) -> SamplingParams:
-    take: dict[str, Callable[[str], Any]] = {
-        "temperature": fields.number,
-        "top_p": fields.number,
-        "top_k": fields.integer,
-        "seed": fields.integer,
-        "ignore_eos": fields.flag,
-        "repetition_penalty": fields.number,
-    }
-    given = {name: value for name, read in take.items() if (value := read(name)) is not None}
-    return make_sampling({"max_tokens": max_tokens, **given}, "")
-
-
-def _turn(message: object, where: str) -> ChatTurn:
-    if not isinstance(message, dict):
-        raise invalid(where, f"must be an object, got {kind(message)}")
-    fields = Fields(message, where)
-    fields.only(("role", "content", "name"), {"tool_calls": ([],), "refusal": ("",)})
-    role = fields.text("role")
-    if role not in _ROLES:
-        raise invalid(f"{where}.role", "must be system, developer, user or assistant")
-    content = fields.raw("content")
-    if isinstance(content, list):
-        content = "".join(_part(part, f"{where}.content[{i}]") for i, part in enumerate(content))
-    if content is None:
-        raise invalid(f"{where}.content", "must be set")
-    return ChatTurn(
-        "system" if role == "developer" else role, check_text(content, f"{where}.content")
-    )
-
-
-def _part(part: object, where: str) -> str:
-    if not isinstance(part, dict):
-        raise invalid(where, f"must be an object, got {kind(part)}")
-    fields = Fields(part, where)
-    if fields.text("type") != "text":
-        raise invalid(f"{where}.type", "only parts of type text are supported")
-    fields.only(("type", "text"), {})
-    text = fields.text("text")
-    if text is None:
-        raise invalid(f"{where}.text", "must be set")
-    return text

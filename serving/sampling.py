@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from engine.sampling import SamplingParams
-from serving.errors import invalid, named_field
+from serving.errors import RequestError, invalid, named_field
 
 FIELDS = tuple(field.name for field in fields(SamplingParams))
 
@@ -17,8 +17,15 @@ def make_sampling(values: Mapping[str, Any], prefix: str) -> SamplingParams:
     try:
         return SamplingParams(**values)
     except ValueError as error:
-        field = named_field(error, FIELDS)
-        if not field:
+        refused = refusal(error, prefix)
+        if refused is None:
             raise
-        problem = str(error).partition(field)[2].lstrip(": ")
-        raise invalid(prefix + field, problem) from None
+        raise refused from None
+
+
+def refusal(error: ValueError, prefix: str = "") -> RequestError | None:
+    """INVALID naming ``prefix + field`` if ``error`` is about a sampling parameter."""
+    field = named_field(error, FIELDS)
+    if not field:
+        return None
+    return invalid(prefix + field, str(error).partition(field)[2].lstrip(": "))

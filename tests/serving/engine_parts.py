@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import grpc
 import httpx
@@ -52,6 +53,7 @@ class WordBackend:
     leaving: set[str] = field(default_factory=set)  #: ids that it has yet to forget
     lanes: tuple[LaneInfo, ...] = (LaneInfo("chat"), LaneInfo("batch", priorities=True))
     retry_after: float | None = None  #: what it says of a full queue
+    template: dict[str, Any] = field(default_factory=dict)
     placed: dict[str, tuple[str, int]] = field(default_factory=dict)  #: lane and priority
     stats_help: Mapping[str, str] = field(
         default_factory=lambda: {
@@ -63,10 +65,17 @@ class WordBackend:
     def encode(self, prompt: str) -> list[int]:
         return [len(word) for word in prompt.split()]
 
-    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+    def encode_chat(self, turns: Sequence[tuple[str, str]], **template: Any) -> list[int]:
+        self.template = template
         if turns[-1][0] != "user":
             raise ValueError("the last message must come from the user")
         return [0, *(len(word) for _, text in turns for word in text.split())]
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        return "".join(f"t{token} " for token in token_ids)
+
+    def token_bytes(self, token: int) -> bytes:
+        return f"w{token} ".encode()
 
     async def submit(
         self,
@@ -111,13 +120,26 @@ class WordBackend:
                 reason = FinishReason.ABORT
                 break
             made += 1
-            yield Tokens(f"w{i} ", (Token(i),))
+            yield Tokens(f"w{i} ", (self._token(i, sampling),), self._told(prompt, sampling, i))
         self.running.pop(request_id, None)
         self.on_outcome(Outcome(request_id, self.model, made, reason, 1.0, 2.0, prompt, forecast))
         lane = self.placed[request_id][0] or self.lanes[0].name
         yield Ended(
             reason, prompt, made, forecast is not None, 0.25, 0, prompt - 1, lane, TIMES, PACE
         )
+
+    def _token(self, i: int, sampling: SamplingParams) -> Token:
+        """Odd seeds make likelier answers."""
+        if sampling.logprobs is None:
+            return Token(i)
+        logprob = -0.5 if (sampling.seed or 0) % 2 else -1.5
+        return Token(i, logprob, tuple((9 - k, -1.0 - k) for k in range(sampling.logprobs)))
+
+    def _told(self, prompt: int, sampling: SamplingParams, i: int) -> tuple[Token, ...]:
+        if sampling.prompt_logprobs is None or i:
+            return ()
+        later = (Token(7, -2.0, ((7, -2.0),)[: sampling.prompt_logprobs]),) * (prompt - 1)
+        return (Token(7), *later)
 
     def abort(self, request_id: str) -> None:
         if (gone := self.running.pop(request_id, None)) is not None:

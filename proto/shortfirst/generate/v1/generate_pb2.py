@@ -25,17 +25,19 @@ _sym_db = _symbol_database.Default()
 from shortfirst.rank.v1 import rank_pb2 as shortfirst_dot_rank_dot_v1_dot_rank__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%shortfirst/generate/v1/generate.proto\x12\x16shortfirst.generate.v1\x1a\x1dshortfirst/rank/v1/rank.proto\"\x9e\x02\n\x0fGenerateRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x10\n\x06prompt\x18\x02 \x01(\tH\x00\x12\x31\n\x04\x63hat\x18\x03 \x01(\x0b\x32!.shortfirst.generate.v1.ChatInputH\x00\x12\x38\n\x08sampling\x18\x04 \x01(\x0b\x32&.shortfirst.generate.v1.SamplingParams\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12\x0e\n\x06tenant\x18\x06 \x01(\t\x12\x0c\n\x04lane\x18\x07 \x01(\t\x12\x10\n\x08priority\x18\x08 \x01(\x05\x12\x30\n\x07include\x18\t \x01(\x0b\x32\x1f.shortfirst.generate.v1.IncludeB\x07\n\x05input\"C\n\x07Include\x12\x10\n\x08\x66orecast\x18\x01 \x01(\x08\x12\x16\n\x0equeue_position\x18\x02 \x01(\x08\x12\x0e\n\x06timing\x18\x03 \x01(\x08\"B\n\tChatInput\x12\x35\n\x08messages\x18\x01 \x03(\x0b\x32#.shortfirst.generate.v1.ChatMessage\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xf7\x01\n\x0eSamplingParams\x12\x17\n\nmax_tokens\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x0btemperature\x18\x02 \x01(\x02H\x01\x88\x01\x01\x12\x12\n\x05top_p\x18\x03 \x01(\x02H\x02\x88\x01\x01\x12\r\n\x05top_k\x18\x04 \x01(\x05\x12\x11\n\x04seed\x18\x05 \x01(\x04H\x03\x88\x01\x01\x12\x12\n\nignore_eos\x18\x06 \x01(\x08\x12\x1f\n\x12repetition_penalty\x18\x07 \x01(\x02H\x04\x88\x01\x01\x42\r\n\x0b_max_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x07\n\x05_seedB\x15\n\x13_repetition_penalty\"\xc7\x01\n\x10GenerateResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12.\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x1d.shortfirst.generate.v1.ChunkH\x00\x12\x30\n\x06\x66inish\x18\x03 \x01(\x0b\x32\x1e.shortfirst.generate.v1.FinishH\x00\x12\x34\n\x08\x61\x63\x63\x65pted\x18\x04 \x01(\x0b\x32 .shortfirst.generate.v1.AcceptedH\x00\x42\x07\n\x05\x65vent\"\x9d\x01\n\x08\x41\x63\x63\x65pted\x12.\n\x08\x66orecast\x18\x01 \x01(\x0b\x32\x1c.shortfirst.rank.v1.Forecast\x12\x31\n\x06ranker\x18\x02 \x01(\x0b\x32!.shortfirst.rank.v1.RankerVersion\x12\x1b\n\x0equeue_position\x18\x03 \x01(\x05H\x00\x88\x01\x01\x42\x11\n\x0f_queue_position\"J\n\x05\x43hunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12\x14\n\x07seconds\x18\t \x01(\x01H\x00\x88\x01\x01\x42\n\n\x08_seconds\"\xfd\x01\n\x06\x46inish\x12\x34\n\x06reason\x18\x01 \x01(\x0e\x32$.shortfirst.generate.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\x05\x12\x15\n\routput_tokens\x18\x03 \x01(\x05\x12\x0e\n\x06scored\x18\x04 \x01(\x08\x12\x15\n\rqueue_seconds\x18\x05 \x01(\x01\x12\x13\n\x0bpreemptions\x18\x06 \x01(\x05\x12\x15\n\rcached_tokens\x18\x07 \x01(\x05\x12\x0c\n\x04lane\x18\x08 \x01(\t\x12.\n\x06timing\x18\t \x01(\x0b\x32\x1e.shortfirst.generate.v1.Timing\"\xd0\x02\n\x06Timing\x12\x1b\n\x13\x66irst_token_seconds\x18\x01 \x01(\x01\x12\x17\n\x0fprefill_seconds\x18\x02 \x01(\x01\x12\x16\n\x0e\x64\x65\x63ode_seconds\x18\x03 \x01(\x01\x12\x15\n\rtotal_seconds\x18\x04 \x01(\x01\x12\x18\n\x10itl_mean_seconds\x18\x05 \x01(\x01\x12\x17\n\x0fitl_std_seconds\x18\x06 \x01(\x01\x12\x17\n\x0fitl_p99_seconds\x18\x07 \x01(\x01\x12\x17\n\x0fitl_max_seconds\x18\x08 \x01(\x01\x12G\n\rstall_seconds\x18\t \x03(\x0b\x32\x30.shortfirst.generate.v1.Timing.StallSecondsEntry\x1a\x33\n\x11StallSecondsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01*\x91\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x17\n\x13\x46INISH_REASON_ABORT\x10\x03\x12\x17\n\x13\x46INISH_REASON_ERROR\x10\x04\x32r\n\x0fGenerateService\x12_\n\x08Generate\x12\'.shortfirst.generate.v1.GenerateRequest\x1a(.shortfirst.generate.v1.GenerateResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%shortfirst/generate/v1/generate.proto\x12\x16shortfirst.generate.v1\x1a\x1dshortfirst/rank/v1/rank.proto\"\x9e\x02\n\x0fGenerateRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x10\n\x06prompt\x18\x02 \x01(\tH\x00\x12\x31\n\x04\x63hat\x18\x03 \x01(\x0b\x32!.shortfirst.generate.v1.ChatInputH\x00\x12\x38\n\x08sampling\x18\x04 \x01(\x0b\x32&.shortfirst.generate.v1.SamplingParams\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12\x0e\n\x06tenant\x18\x06 \x01(\t\x12\x0c\n\x04lane\x18\x07 \x01(\t\x12\x10\n\x08priority\x18\x08 \x01(\x05\x12\x30\n\x07include\x18\t \x01(\x0b\x32\x1f.shortfirst.generate.v1.IncludeB\x07\n\x05input\"C\n\x07Include\x12\x10\n\x08\x66orecast\x18\x01 \x01(\x08\x12\x16\n\x0equeue_position\x18\x02 \x01(\x08\x12\x0e\n\x06timing\x18\x03 \x01(\x08\"B\n\tChatInput\x12\x35\n\x08messages\x18\x01 \x03(\x0b\x32#.shortfirst.generate.v1.ChatMessage\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xa6\x05\n\x0eSamplingParams\x12\x17\n\nmax_tokens\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x0btemperature\x18\x02 \x01(\x02H\x01\x88\x01\x01\x12\x12\n\x05top_p\x18\x03 \x01(\x02H\x02\x88\x01\x01\x12\r\n\x05top_k\x18\x04 \x01(\x05\x12\x11\n\x04seed\x18\x05 \x01(\x04H\x03\x88\x01\x01\x12\x12\n\nignore_eos\x18\x06 \x01(\x08\x12\x1f\n\x12repetition_penalty\x18\x07 \x01(\x02H\x04\x88\x01\x01\x12\x18\n\x10presence_penalty\x18\x08 \x01(\x02\x12\x19\n\x11\x66requency_penalty\x18\t \x01(\x02\x12\r\n\x05min_p\x18\n \x01(\x02\x12\x12\n\nmin_tokens\x18\x0b \x01(\x05\x12\x0c\n\x04stop\x18\x0c \x03(\t\x12\x16\n\x0estop_token_ids\x18\r \x03(\x05\x12\"\n\x1ainclude_stop_str_in_output\x18\x0e \x01(\x08\x12 \n\x13skip_special_tokens\x18\x0f \x01(\x08H\x05\x88\x01\x01\x12\x15\n\x08logprobs\x18\x10 \x01(\x05H\x06\x88\x01\x01\x12\x1c\n\x0fprompt_logprobs\x18\x11 \x01(\x05H\x07\x88\x01\x01\x12I\n\nlogit_bias\x18\x12 \x03(\x0b\x32\x35.shortfirst.generate.v1.SamplingParams.LogitBiasEntry\x1a\x30\n\x0eLogitBiasEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\x42\r\n\x0b_max_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x07\n\x05_seedB\x15\n\x13_repetition_penaltyB\x16\n\x14_skip_special_tokensB\x0b\n\t_logprobsB\x12\n\x10_prompt_logprobs\"\xc7\x01\n\x10GenerateResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12.\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x1d.shortfirst.generate.v1.ChunkH\x00\x12\x30\n\x06\x66inish\x18\x03 \x01(\x0b\x32\x1e.shortfirst.generate.v1.FinishH\x00\x12\x34\n\x08\x61\x63\x63\x65pted\x18\x04 \x01(\x0b\x32 .shortfirst.generate.v1.AcceptedH\x00\x42\x07\n\x05\x65vent\"\x9d\x01\n\x08\x41\x63\x63\x65pted\x12.\n\x08\x66orecast\x18\x01 \x01(\x0b\x32\x1c.shortfirst.rank.v1.Forecast\x12\x31\n\x06ranker\x18\x02 \x01(\x0b\x32!.shortfirst.rank.v1.RankerVersion\x12\x1b\n\x0equeue_position\x18\x03 \x01(\x05H\x00\x88\x01\x01\x42\x11\n\x0f_queue_position\"\xc3\x01\n\x05\x43hunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12\x37\n\x08logprobs\x18\x03 \x03(\x0b\x32%.shortfirst.generate.v1.TokenLogprobs\x12>\n\x0fprompt_logprobs\x18\x04 \x03(\x0b\x32%.shortfirst.generate.v1.TokenLogprobs\x12\x14\n\x07seconds\x18\t \x01(\x01H\x00\x88\x01\x01\x42\n\n\x08_seconds\"t\n\rTokenLogprobs\x12\x10\n\x08token_id\x18\x01 \x01(\x05\x12\x14\n\x07logprob\x18\x02 \x01(\x02H\x00\x88\x01\x01\x12/\n\x03top\x18\x03 \x03(\x0b\x32\".shortfirst.generate.v1.TopLogprobB\n\n\x08_logprob\"/\n\nTopLogprob\x12\x10\n\x08token_id\x18\x01 \x01(\x05\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\"\xb3\x02\n\x06\x46inish\x12\x34\n\x06reason\x18\x01 \x01(\x0e\x32$.shortfirst.generate.v1.FinishReason\x12\x15\n\rprompt_tokens\x18\x02 \x01(\x05\x12\x15\n\routput_tokens\x18\x03 \x01(\x05\x12\x0e\n\x06scored\x18\x04 \x01(\x08\x12\x15\n\rqueue_seconds\x18\x05 \x01(\x01\x12\x13\n\x0bpreemptions\x18\x06 \x01(\x05\x12\x15\n\rcached_tokens\x18\x07 \x01(\x05\x12\x0c\n\x04lane\x18\x08 \x01(\t\x12.\n\x06timing\x18\t \x01(\x0b\x32\x1e.shortfirst.generate.v1.Timing\x12\x13\n\tstop_text\x18\n \x01(\tH\x00\x12\x17\n\rstop_token_id\x18\x0b \x01(\x05H\x00\x42\x06\n\x04stop\"\xd0\x02\n\x06Timing\x12\x1b\n\x13\x66irst_token_seconds\x18\x01 \x01(\x01\x12\x17\n\x0fprefill_seconds\x18\x02 \x01(\x01\x12\x16\n\x0e\x64\x65\x63ode_seconds\x18\x03 \x01(\x01\x12\x15\n\rtotal_seconds\x18\x04 \x01(\x01\x12\x18\n\x10itl_mean_seconds\x18\x05 \x01(\x01\x12\x17\n\x0fitl_std_seconds\x18\x06 \x01(\x01\x12\x17\n\x0fitl_p99_seconds\x18\x07 \x01(\x01\x12\x17\n\x0fitl_max_seconds\x18\x08 \x01(\x01\x12G\n\rstall_seconds\x18\t \x03(\x0b\x32\x30.shortfirst.generate.v1.Timing.StallSecondsEntry\x1a\x33\n\x11StallSecondsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01*\x91\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x17\n\x13\x46INISH_REASON_ABORT\x10\x03\x12\x17\n\x13\x46INISH_REASON_ERROR\x10\x04\x32r\n\x0fGenerateService\x12_\n\x08Generate\x12\'.shortfirst.generate.v1.GenerateRequest\x1a(.shortfirst.generate.v1.GenerateResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'shortfirst.generate.v1.generate_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._loaded_options = None
+  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_options = b'8\001'
   _globals['_TIMING_STALLSECONDSENTRY']._loaded_options = None
   _globals['_TIMING_STALLSECONDSENTRY']._serialized_options = b'8\001'
-  _globals['_FINISHREASON']._serialized_start=1852
-  _globals['_FINISHREASON']._serialized_end=1997
+  _globals['_FINISHREASON']._serialized_start=2626
+  _globals['_FINISHREASON']._serialized_end=2771
   _globals['_GENERATEREQUEST']._serialized_start=97
   _globals['_GENERATEREQUEST']._serialized_end=383
   _globals['_INCLUDE']._serialized_start=385
@@ -45,19 +47,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHATMESSAGE']._serialized_start=522
   _globals['_CHATMESSAGE']._serialized_end=566
   _globals['_SAMPLINGPARAMS']._serialized_start=569
-  _globals['_SAMPLINGPARAMS']._serialized_end=816
-  _globals['_GENERATERESPONSE']._serialized_start=819
-  _globals['_GENERATERESPONSE']._serialized_end=1018
-  _globals['_ACCEPTED']._serialized_start=1021
-  _globals['_ACCEPTED']._serialized_end=1178
-  _globals['_CHUNK']._serialized_start=1180
-  _globals['_CHUNK']._serialized_end=1254
-  _globals['_FINISH']._serialized_start=1257
-  _globals['_FINISH']._serialized_end=1510
-  _globals['_TIMING']._serialized_start=1513
-  _globals['_TIMING']._serialized_end=1849
-  _globals['_TIMING_STALLSECONDSENTRY']._serialized_start=1798
-  _globals['_TIMING_STALLSECONDSENTRY']._serialized_end=1849
-  _globals['_GENERATESERVICE']._serialized_start=1999
-  _globals['_GENERATESERVICE']._serialized_end=2113
+  _globals['_SAMPLINGPARAMS']._serialized_end=1247
+  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_start=1069
+  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_end=1117
+  _globals['_GENERATERESPONSE']._serialized_start=1250
+  _globals['_GENERATERESPONSE']._serialized_end=1449
+  _globals['_ACCEPTED']._serialized_start=1452
+  _globals['_ACCEPTED']._serialized_end=1609
+  _globals['_CHUNK']._serialized_start=1612
+  _globals['_CHUNK']._serialized_end=1807
+  _globals['_TOKENLOGPROBS']._serialized_start=1809
+  _globals['_TOKENLOGPROBS']._serialized_end=1925
+  _globals['_TOPLOGPROB']._serialized_start=1927
+  _globals['_TOPLOGPROB']._serialized_end=1974
+  _globals['_FINISH']._serialized_start=1977
+  _globals['_FINISH']._serialized_end=2284
+  _globals['_TIMING']._serialized_start=2287
+  _globals['_TIMING']._serialized_end=2623
+  _globals['_TIMING_STALLSECONDSENTRY']._serialized_start=2572
+  _globals['_TIMING_STALLSECONDSENTRY']._serialized_end=2623
+  _globals['_GENERATESERVICE']._serialized_start=2773
+  _globals['_GENERATESERVICE']._serialized_end=2887
 # @@protoc_insertion_point(module_scope)
