@@ -5,7 +5,9 @@ Each class registers with the registry it is given, so that tests and processes 
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from engine.events import Ended
 
@@ -94,6 +96,10 @@ class EngineMetrics:
             "shortfirst_engine_requests_refused", "Requests that were not accepted.", ["reason"],
             registry=registry,
         )  # fmt: skip
+        self._in_flight = Gauge(
+            "shortfirst_engine_requests_in_flight", "Requests that came in and are not over.",
+            registry=registry,
+        )  # fmt: skip
         self._forecasts = Counter(
             "shortfirst_engine_forecasts", "What came of asking the rank service.", ["result"],
             registry=registry,
@@ -106,6 +112,10 @@ class EngineMetrics:
         self._generation_tokens = Counter(
             "shortfirst_engine_generation_tokens", "Tokens that were delivered.", registry=registry
         )
+
+    def watch(self, in_flight: Callable[[], int]) -> None:
+        """``in_flight``: requests that came in and are not answered yet."""
+        self._in_flight.set_function(in_flight)
 
     def accepted(self, max_tokens: int | None, answers: int = 1) -> None:
         """A request came in; ``max_tokens`` as its caller set it."""

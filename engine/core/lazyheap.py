@@ -13,10 +13,10 @@ T = TypeVar("T", bound=Hashable)
 class LazyHeap(Generic[K, T]):
     """Items by key, smallest first, equal keys in the order in which they were put.
 
-    Moving or removing an item leaves its old entry behind, which is dropped when it surfaces or
-    when the dead outnumber the living. The live entry of an item is known by identity, so an item
-    that moves from A to B and back to A is still there once. All operations take O(log n),
-    amortised.
+    Moving or removing an item leaves its old entry behind, which is dropped when it surfaces, when
+    the dead outnumber the living, or when none is left alive. The live entry of an item is known by
+    identity, so an item that moves from A to B and back to A is still there once. All operations
+    take O(log n), amortised.
     """
 
     __slots__ = ("_count", "_entries", "_live")
@@ -48,7 +48,9 @@ class LazyHeap(Generic[K, T]):
     def discard(self, item: T) -> None:
         """Take an item out, if it is there."""
         self._live.pop(item, None)
-        if len(self._entries) > 2 * len(self._live) + 64:
+        if not self._live:
+            self._entries.clear()  # an idle engine keeps nothing of whom it served
+        elif len(self._entries) > 2 * len(self._live) + 64:
             self._compact()
 
     def key(self, item: T) -> K:

@@ -54,6 +54,17 @@ def test_dead_entries_do_not_pile_up():
     assert heap.first() == (-1, "first")
 
 
+def test_nothing_is_kept_of_items_once_all_are_gone():
+    heap: LazyHeap[int, str] = LazyHeap()
+    for name in "abc":
+        heap.put(name, 1)
+    for name in "abc":
+        heap.discard(name)
+    assert not heap._entries
+    heap.put("d", 2)
+    assert heap.first() == (2, "d")
+
+
 def test_integrity_notices_a_lost_entry():
     heap: LazyHeap[int, str] = LazyHeap()
     heap.put("a", 1)
