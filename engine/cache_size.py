@@ -76,7 +76,10 @@ def blocks(
     return min(count, most), host_blocks(model, size, space.swap_gib)
 
 
-def buckets(model: Model, max_num_seqs: int, size: int, num_blocks: int) -> Buckets:
-    """Every size of decode step of such an engine, for its graphs."""
+def buckets(
+    model: Model, max_num_seqs: int, size: int, num_blocks: int, drafts: int = 0
+) -> Buckets:
+    """Every size of decode step of such an engine, for its graphs; with as many ``drafts`` a
+    request at most."""
     pages = min(num_blocks, math.ceil(model.context_length / size))
-    return Buckets.upto(max_num_seqs, pages)
+    return Buckets.upto(max_num_seqs, pages, drafts)

@@ -14,7 +14,7 @@ from engine.attention.pool import KVShape
 from engine.core.plan import Plan
 from engine.cuda import trial, varlen
 from engine.cuda.batch import CudaBatch, build
-from engine.cuda.buckets import Buckets
+from engine.cuda.buckets import Bucket, Buckets
 from engine.cuda.gather import Gather
 from engine.cuda.kernel import Kernel
 from engine.cuda.pages import PagePool
@@ -62,12 +62,13 @@ class CudaPaged:
         self, plan: Plan, tokens: Mapping[str, Sequence[int]], shape: KVShape, device: torch.device
     ) -> CudaBatch:
         packed = pack(plan, tokens)
-        if self.buckets is None or packed.singles < len(packed.steps):
+        # Where every row is sampled from, all steps decode.
+        if self.buckets is None or len(packed.rows) < len(packed.ids):
             return build(packed, shape, self._staging)
-        bucket = self.buckets.of(packed.singles)
+        bucket = self.buckets.of(np.diff(packed.firsts).tolist())
         return build(packed, shape, self._staging, bucket, self.buckets.pages)
 
-    def blank(self, bucket: int, shape: KVShape) -> CudaBatch:
+    def blank(self, bucket: Bucket, shape: KVShape) -> CudaBatch:
         """A batch of padding alone, as large as those of ``bucket``; a graph is recorded with it.
 
         Raises ``ValueError`` when nothing is padded here.

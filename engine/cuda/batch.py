@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from engine.attention.interface import Batch
 from engine.attention.packing import Ints, Packed
 from engine.attention.pool import KVShape
+from engine.cuda.buckets import Bucket
 from engine.cuda.kernel import Pages
 from engine.cuda.staging import Layout, Staging
 
@@ -22,57 +23,59 @@ class CudaBatch(Batch):
     """``singles`` are the sequences of one row, which come first, ``others`` those behind them.
 
     ``slots``: where keys and values go, int64 ``[T]``. ``buffer``: the memory that all tensors
-    here are views of. ``bucket``: the size that a step of singles alone was padded to, 0 if it was
-    not.
+    here are views of. ``bucket``: what the step was padded to; ``None``: it was not.
     """
 
     slots: torch.Tensor
     singles: Pages | None
     others: Pages | None
     buffer: torch.Tensor
-    bucket: int
+    bucket: Bucket | None
 
 
 def build(
-    packed: Packed, shape: KVShape, staging: Staging, bucket: int = 0, width: int = 0
+    packed: Packed,
+    shape: KVShape,
+    staging: Staging,
+    bucket: Bucket | None = None,
+    width: int = 0,
 ) -> CudaBatch:
     """``packed`` on the device of ``staging``, whose pages are those of a
     :class:`~engine.cuda.pages.PagePool` of ``shape``.
 
-    With a ``bucket`` and the ``width`` of its block tables, ``packed`` must hold singles alone,
-    or nothing. Rows are then added that repeat token 0 at position 0 of the page that nobody owns;
-    they come last, and are sampled from. A sequence wider than the tables is not padded.
+    With a ``bucket`` and the ``width`` of its block tables, every row of ``packed`` must be sampled
+    from, if there are any. Rows are then added that repeat token 0 at position 0 of the page that
+    nobody owns, each a sequence, and sequences without rows; all come last. A sequence wider than
+    the tables is not padded.
     """
     size = shape.block_size
     used = np.array([step.start + step.tokens for step in packed.steps], dtype=np.int64)
     counts: Ints = -(-used // size)
-    if bucket and counts.max(initial=0) > width:
-        bucket = 0
-    singles = bucket or packed.singles
-    others = len(packed.steps) - packed.singles
-    layout = Layout(
-        tokens=len(packed.ids) + singles - packed.singles,
-        singles=singles,
-        others=others,
-        sampled=bucket or len(packed.rows),
-        pages=width if bucket else int(counts.max()),
-    )
-    _fill(layout.arrays(staging.room(layout.words)), packed, used, counts, shape)
+    if bucket is not None and counts.max(initial=0) > width:
+        bucket = None
+    if bucket is None:
+        singles, others = packed.singles, len(packed.steps) - packed.singles
+        layout = Layout(len(packed.ids), singles, others, len(packed.rows), int(counts.max()))
+    else:
+        singles, others = (bucket.rows, 0) if bucket.each == 1 else (0, bucket.rows)
+        layout = Layout(bucket.rows, singles, others, bucket.rows, width)
+    arrays = layout.arrays(staging.room(layout.words))
+    _fill(arrays, packed, used, counts, shape)
+    rows = tuple(np.diff(arrays["other_firsts"]).tolist())
     buffer = staging.send(layout.words)
     tensors = layout.tensors(buffer)
-    rows = np.diff(packed.firsts)[packed.singles :]
-    most = layout.pages * size
 
-    def pages(name: str, start: int, count: int, rows: tuple[int, ...]) -> Pages | None:
-        if not count:
+    def pages(name: str, start: int, rows: tuple[int, ...]) -> Pages | None:
+        if not rows:
             return None
         return Pages(
             firsts=tensors[f"{name}_firsts"],
-            used=tensors["used"].narrow(0, start, count),
+            used=tensors["used"].narrow(0, start, len(rows)),
             ends=tensors[f"{name}_ends"],
-            table=tensors["table"].narrow(0, start, count),
+            table=tensors["table"].narrow(0, start, len(rows)),
             rows=rows,
-            most_used=most,
+            most_rows=max(rows) if bucket is None else bucket.each,
+            most_used=layout.pages * size,
         )
 
     return CudaBatch(
@@ -81,8 +84,8 @@ def build(
         sampled=packed.sampled,
         sampled_rows=tensors["sampled_rows"],
         slots=tensors["slots"],
-        singles=pages("single", 0, singles, (1,) * singles),
-        others=pages("other", singles, others, tuple(rows.tolist())),
+        singles=pages("single", 0, (1,) * singles),
+        others=pages("other", singles, rows),
         buffer=buffer,
         bucket=bucket,
     )
@@ -115,7 +118,12 @@ def _fill(
         into["slots"][first:last] = table[where // size] * size + where % size
     singles = len(into["single_firsts"]) - 1
     into["single_firsts"][:] = np.arange(singles + 1)
-    into["other_firsts"][:] = np.asarray(packed.firsts[packed.singles :]) - packed.singles
+    firsts = np.asarray(packed.firsts[min(singles, sequences) :]) - min(singles, sequences)
+    others = into["other_firsts"]
+    others[: len(firsts)] = firsts
+    others[len(firsts) :] = np.minimum(
+        firsts[-1] + 1 + np.arange(len(others) - len(firsts)), len(into["token_ids"]) - singles
+    )
     for name, lengths in (("single", into["used"][:singles]), ("other", into["used"][singles:])):
         into[f"{name}_ends"][0] = 0
         np.cumsum(lengths, out=into[f"{name}_ends"][1:])

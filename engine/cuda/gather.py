@@ -41,6 +41,9 @@ class Gather:
         while first < len(pages.rows):
             count = pages.rows[first]
             last = first + 1
+            if not count:
+                first = last
+                continue
             # Sequences with as many rows as each other go together.
             while (
                 last < len(pages.rows)

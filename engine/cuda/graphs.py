@@ -19,7 +19,7 @@ from engine.attention.cuda import CudaPaged
 from engine.attention.interface import Backend, StepContext
 from engine.attention.pool import KVPool
 from engine.cuda.batch import CudaBatch
-from engine.cuda.buckets import Buckets
+from engine.cuda.buckets import Bucket, Buckets
 from engine.cuda.pages import PagePool
 from engine.forward import Forward
 
@@ -88,22 +88,21 @@ class Graphed:
         self, plain: Forward, attention: CudaPaged, pool: PagePool, recorder: Recorder
     ) -> None:
         self._plain = plain
-        self._graphs: dict[int, _Graph] = {}
-        sizes = attention.buckets.sizes if attention.buckets else ()
+        self._graphs: dict[Bucket, _Graph] = {}
         # The largest first: the memory it takes serves the others.
-        for size in reversed(sizes):
-            batch = attention.blank(size, pool.shape)
+        for bucket in attention.buckets.all if attention.buckets else ():
+            batch = attention.blank(bucket, pool.shape)
             step = StepContext(pool, batch, attention)
 
             def work(batch: CudaBatch = batch, step: StepContext = step) -> torch.Tensor:
                 return plain(batch.token_ids, batch.positions, batch.sampled_rows, step)
 
-            self._graphs[size] = _Graph(batch, *recorder.record(work))
+            self._graphs[bucket] = _Graph(batch, *recorder.record(work))
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """Of the decode steps that are graphs."""
-        return tuple(sorted(self._graphs))
+    def buckets(self) -> tuple[Bucket, ...]:
+        """The steps that are graphs."""
+        return tuple(self._graphs)
 
     def __call__(
         self, ids: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor, step: StepContext
@@ -111,7 +110,7 @@ class Graphed:
         """The logits of a graph are overwritten by the next step."""
         work = step.batch
         assert isinstance(work, CudaBatch)
-        graph = self._graphs.get(work.bucket)
+        graph = None if work.bucket is None else self._graphs.get(work.bucket)
         if graph is None:
             return self._plain(ids, positions, rows, step)
         graph.batch.buffer.copy_(work.buffer, non_blocking=True)
@@ -146,8 +145,8 @@ def recorded(
         )
         return plain, attention
     log.info(
-        "CUDA graphs: %d decode sizes up to %d recorded in %.1f s, %.2f GiB",
-        len(made.sizes), made.sizes[-1], time.perf_counter() - begun,
+        "CUDA graphs: %d sizes of decode steps recorded, up to %d rows, in %.1f s, %.2f GiB",
+        len(made.buckets), made.buckets[0].rows, time.perf_counter() - begun,
         (before - torch.cuda.mem_get_info(pool.device)[0]) / 2**30,
     )  # fmt: skip
     return made, padded

@@ -17,8 +17,10 @@ class Pages:
     A sequence's rows are its newest positions. ``firsts [S + 1]``: the row that each begins at,
     then the number of rows. ``used [S]``: its positions, those of the rows included, at least 1.
     ``ends [S + 1]``: running sum of ``used``, from 0. ``table [S, M]``: its pages in order, any
-    valid page behind its last. ``rows``: of each sequence, and ``most_used`` at least as large as
-    any of ``used``; both known without asking the device.
+    valid page behind its last. Known without asking the device are ``rows``, of each sequence,
+    and ``most_rows`` and ``most_used``, at least as large as any of ``rows`` and ``used``.
+
+    A sequence may have no rows. A kernel that is static must not look at ``rows``.
     """
 
     firsts: torch.Tensor
@@ -26,6 +28,7 @@ class Pages:
     ends: torch.Tensor
     table: torch.Tensor
     rows: tuple[int, ...]
+    most_rows: int
     most_used: int
 
 

@@ -10,6 +10,7 @@ from engine.attention.packing import Packed
 from engine.attention.pool import KVShape
 from engine.core.plan import Step
 from engine.cuda.batch import build
+from engine.cuda.buckets import Bucket
 from engine.cuda.gather import Gather
 from engine.cuda.kernel import Kernel
 from engine.cuda.pages import PagePool
@@ -19,6 +20,7 @@ from engine.cuda.staging import Staging
 _TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 1e-4}
 #: Positions before and rows of each sequence, those of one row first.
 _SEQUENCES = ((40, 1), (299, 1), (0, 1), (0, 70), (290, 33), (3, 2))
+_DRAFTS = ((299, 1), (255, 3), (9, 2))
 
 
 @torch.inference_mode()
@@ -32,7 +34,8 @@ def problem(
 ) -> str:
     """What is wrong with ``kernel`` here; empty: it gives what torch operators give.
 
-    Tries decodes, padded decodes, chunks behind others, pages out of order, a window and sinks.
+    Tries decodes, padded ones, with drafts as well, chunks behind others, pages out of order, a
+    window and sinks.
     """
     shape = KVShape(1, kv_heads, head_dim, 16, max(kernel.page, 64))
     pool = PagePool(shape, dtype, device)
@@ -47,7 +50,12 @@ def problem(
     exact = [part.float() for part in pool.parts]
     sinks = numbers(heads)
     staging = Staging(device)
-    for packed, bucket in ((_packed(6, shape), 0), (_packed(3, shape), 0), (_packed(3, shape), 4)):
+    for packed, bucket in (
+        (_packed(_SEQUENCES, shape), None),
+        (_packed(_SEQUENCES[:3], shape), None),
+        (_packed(_SEQUENCES[:3], shape), Bucket(4, 1)),
+        (_packed(_DRAFTS, shape), Bucket(8, 4)),
+    ):
         batch = build(packed, shape, staging, bucket, 9)
         # As the model hands them over: heads first, transposed.
         q = numbers(heads, len(batch.token_ids), head_dim).transpose(0, 1)
@@ -75,9 +83,8 @@ def problem(
     return ""
 
 
-def _packed(sequences: int, shape: KVShape) -> Packed:
-    """The first of :data:`_SEQUENCES`, on pages that lie backwards and apart."""
-    chosen = _SEQUENCES[:sequences]
+def _packed(chosen: tuple[tuple[int, int], ...], shape: KVShape) -> Packed:
+    """Sequences on pages that lie backwards and apart."""
     steps, free = [], list(range(shape.num_blocks - 1, -1, -1))
     for index, (before, rows) in enumerate(chosen):
         count = -(-(before + rows) // shape.block_size)
@@ -90,6 +97,6 @@ def _packed(sequences: int, shape: KVShape) -> Packed:
         ids=np.zeros(firsts[-1], dtype=np.int64),
         positions=np.concatenate([np.arange(b, b + r) for b, r in chosen]),
         firsts=firsts,
-        sampled=tuple(str(i) for i in range(sequences)),
-        rows=tuple(last - 1 for last in firsts[1:]),
+        sampled=(),
+        rows=tuple(range(firsts[-1])),
     )

@@ -64,18 +64,17 @@ class Varlen:
     ) -> torch.Tensor:
         from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
-        single = max(pages.rows) == 1
         if spec.window is not None:
             window = (spec.window - 1, 0)
         else:
-            window = (-1, -1) if single and self.grouped else (-1, 0)
+            window = (-1, -1) if pages.most_rows == 1 and self.grouped else (-1, 0)
         found = varlen_attn(
             q,
             keys,
             values,
             pages.firsts,
             pages.ends if self.version == 2 else None,
-            max(pages.rows),
+            pages.most_rows,
             pages.most_used,
             return_aux=AuxRequest(lse=True) if spec.sinks is not None else None,
             scale=spec.scale,

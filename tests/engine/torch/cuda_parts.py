@@ -42,7 +42,7 @@ def flash_attention(
     assert sum(rows) == total
     assert max(rows) <= max_q
     assert max(used) <= max_k <= block_table.shape[1] * page
-    assert all(0 < r <= u for r, u in zip(rows, used, strict=True)), "writes out of bounds"
+    assert all(r <= u > 0 for r, u in zip(rows, used, strict=True)), "writes out of bounds"
     assert bool(((block_table >= 0) & (block_table < pages)).all())
     assert cum_seq_k.diff().tolist() == used
     if is_causal:

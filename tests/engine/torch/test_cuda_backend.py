@@ -12,7 +12,7 @@ from engine.attention.cuda import CudaPaged
 from engine.attention.interface import StepContext
 from engine.attention.pool import KVShape
 from engine.core.plan import Plan, Step
-from engine.cuda.buckets import Buckets
+from engine.cuda.buckets import Bucket, Buckets
 from engine.cuda.gather import Gather
 from engine.cuda.varlen import Varlen
 from engine.forward import Transformers
@@ -52,7 +52,17 @@ def test_sizes_of_decode_steps():
     assert Buckets.upto(5, 4).sizes == (1, 2, 4, 5)
     assert Buckets.upto(24, 4).sizes == (1, 2, 4, 8, 16, 24)
     assert Buckets.upto(300, 4).sizes[-4:] == (256, 272, 288, 300)
-    assert [Buckets.upto(9, 4).of(n) for n in (1, 3, 8, 9, 10)] == [1, 4, 8, 9, 0]
+    found = [Buckets.upto(9, 4).of([1] * n) for n in (1, 3, 8, 9, 10)]
+    assert found == [(1, 1), (4, 1), (8, 1), (9, 1), None]
+    drafts = Buckets.upto(9, 4, drafts=3)
+    assert drafts.verified == (2, 4, 8, 16, 32, 36)
+    assert [drafts.of(rows) for rows in ([1, 1], [2, 1], [1, 4, 4])] == [(2, 1), (4, 4), (16, 4)]
+    assert drafts.of([5]) is None
+    assert drafts.of([4] * 10) is None
+    assert Buckets.upto(9, 4).of([2, 1]) is None
+    assert drafts.all[:3] == ((36, 4), (32, 4), (16, 4))
+    assert len(drafts.all) == 11
+    assert Buckets.upto(300, 4, drafts=1).verified[-1] == 128
     with pytest.raises(ValueError, match="sizes"):
         Buckets((4, 2), 1)
     with pytest.raises(ValueError, match="pages"):
@@ -75,7 +85,7 @@ def test_a_step_is_sent_as_one_piece():
     assert batch.sampled == ("one", "drafts", "drafts", "drafts")
     assert batch.sampled_rows.tolist() == [0, 7, 8, 9]
     assert batch.slots.tolist() == [32, 31, 0, 1, 2, 3, 16, 13, 14, 15, 20]
-    assert batch.bucket == 0
+    assert batch.bucket is None
     singles, others = batch.singles, batch.others
     assert singles.rows == (1,)
     assert singles.firsts.tolist() == [0, 1]
@@ -104,7 +114,7 @@ def test_padding_repeats_a_token_on_the_page_that_nobody_owns():
     for _ in range(3):
         backend.batch(MIXED, TOKENS, SHAPE, CPU)
     batch = backend.batch(decodes, TOKENS, SHAPE, CPU)
-    assert batch.bucket == 4
+    assert batch.bucket == (4, 1)
     assert batch.others is None
     assert batch.token_ids.tolist() == [104, 103, 0, 0]
     assert batch.positions.tolist() == [4, 3, 0, 0]
@@ -114,16 +124,16 @@ def test_padding_repeats_a_token_on_the_page_that_nobody_owns():
     assert batch.singles.used.tolist() == [5, 4, 1, 1]
     assert batch.singles.table.tolist() == [[2, 8, 9], [5, 9, 9], [9, 9, 9], [9, 9, 9]]
     assert batch.singles.ends.tolist() == [0, 5, 9, 10, 11]
-    blank = backend.blank(4, SHAPE)
+    blank = backend.blank(Bucket(4, 1), SHAPE)
     assert blank.buffer.shape == batch.buffer.shape
     assert blank.singles.used.tolist() == [1, 1, 1, 1]
-    assert backend.batch(MIXED, TOKENS, SHAPE, CPU).bucket == 0
+    assert backend.batch(MIXED, TOKENS, SHAPE, CPU).bucket is None
     wide = Plan(1, (Step("one", 11, 1, (2, 8, 1), True),))
-    assert CudaPaged(Gather(), CPU, Buckets((4,), 2)).batch(wide, TOKENS, SHAPE, CPU).bucket == 0
+    assert CudaPaged(Gather(), CPU, Buckets((4,), 2)).batch(wide, TOKENS, SHAPE, CPU).bucket is None
     many = Plan(1, tuple(Step("one", 4, 1, (2, 8), True) for _ in range(9)))
-    assert backend.batch(many, TOKENS, SHAPE, CPU).bucket == 0
+    assert backend.batch(many, TOKENS, SHAPE, CPU).bucket is None
     with pytest.raises(ValueError, match="pads nothing"):
-        CudaPaged(Gather(), CPU).blank(4, SHAPE)
+        CudaPaged(Gather(), CPU).blank(Bucket(4, 1), SHAPE)
 
 
 def test_blocks_of_a_size_that_the_kernel_cannot_read_are_refused():
@@ -215,7 +225,7 @@ def test_what_the_kernel_refuses_is_gathered(make_network, cuda_model, serve):
 def test_a_graph_is_refused_what_is_not_static(cuda_model):
     model = cuda_model(Gather(), Buckets((2,), 2))
     pool = model.attention.pool(SHAPE, torch.float32, CPU)
-    work = model.attention.blank(2, SHAPE)
+    work = model.attention.blank(Bucket(2, 1), SHAPE)
     with pytest.raises(NotImplementedError, match="no graph can hold torch operators"):
         model.forward(work.token_ids, work.positions, work.sampled_rows,
                       StepContext(pool, work, model.attention))  # fmt: skip

@@ -26,7 +26,7 @@ def test_gathered_pages_give_what_softmax_gives(window, softcap, sunk):
     sinks = torch.randn(6) if sunk else None
     # One row at position 6, three at 2..4.
     pages = Pages(ints(0, 1, 4), ints(7, 5), ints(0, 7, 12), ints(3, 0, 0).new_tensor(
-        [[3, 0], [4, 1]]), (1, 3), 8)  # fmt: skip
+        [[3, 0], [4, 1]]), (1, 3), 3, 8)  # fmt: skip
     got = Gather()(q, keys, values, pages, Spec(0.5, window, softcap, sinks))
     for row, (table, position) in enumerate([([3, 0], 6), *(([4, 1], p) for p in (2, 3, 4))]):
         first = 0 if window is None else max(0, position + 1 - window)
@@ -47,7 +47,7 @@ def test_long_sequences_are_gathered_apart(monkeypatch):
     q, keys, values = torch.randn(5, 4, 8), *torch.randn(2, 6, 4, 2, 8)
     table = ints(0, 1, 2, 3, 4, 5, 1, 0, 3, 2).view(5, 2)
     pages = Pages(ints(*range(6)), ints(8, 5, 1, 7, 3), ints(0, 8, 13, 14, 21, 24), table,
-                  (1,) * 5, 8)  # fmt: skip
+                  (1,) * 5, 1, 8)  # fmt: skip
     together = Gather()(q, keys, values, pages, Spec(1.0))
     monkeypatch.setattr("engine.cuda.gather._AT_ONCE", 1)
     torch.testing.assert_close(Gather()(q, keys, values, pages, Spec(1.0)), together)

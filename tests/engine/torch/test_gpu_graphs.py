@@ -95,7 +95,7 @@ def test_serving_by_graphs_gives_what_serving_without_gives(
 def test_recording_is_told(smollm2, caplog):
     with caplog.at_level(logging.INFO, logger="engine.cuda.graphs"):
         runners(smollm2, 4, 8)
-    assert any("decode sizes up to 4 recorded in" in line for line in caplog.messages)
+    assert any("recorded, up to 4 rows, in" in line for line in caplog.messages)
 
 
 def test_a_model_that_waits_for_the_gpu_runs_without_graphs(make_network, make_model, caplog):

@@ -47,7 +47,7 @@ def test_a_row_does_not_depend_on_those_beside_it():
         table = torch.tensor([[2 * r, 2 * r + 1] for r in rows], dtype=torch.int32)
         firsts = torch.arange(len(rows) + 1, dtype=torch.int32)
         parts = (x.to(GPU) for x in (firsts, used, ends, table))
-        pages = Pages(*parts, (1,) * len(rows), 2 * page)
+        pages = Pages(*parts, (1,) * len(rows), 1, 2 * page)
         return kernel(q[rows], keys, values, pages, Spec(0.125))
 
     together = run(list(range(16)))
