@@ -97,7 +97,7 @@ class Choices:
                 await self._enter(place + i, _choice(job, prompt, i), leader)
 
     async def _enter(self, place: int, job: Job, twin: Generation | None) -> Generation:
-        generation = await self._generator.start(job, twin)
+        generation = await self._generator.start(job, twin, self.each)
         self._generations[place] = generation
         self._events[place] = generation.events()
         return generation

@@ -97,18 +97,22 @@ class Generator:
                 code="model_not_found",
             )
 
-    async def start(self, job: Job, twin: Generation | None = None) -> Generation:
+    async def start(self, job: Job, twin: Generation | None = None, answers: int = 1) -> Generation:
         """Queue ``job``. Raises ``RequestError`` when it is refused, and leaves nothing then.
 
         ``twin``: one of the same prompt, whose tokens, forecast and arrival are this one's too.
+        ``answers``: how many of that prompt there are.
         """
         story = Story(job, self.model, self._clock() if twin is None else twin.arrival)
         try:
-            return await self._start(job, story, twin)
+            generation = await self._start(job, story, twin)
         except RequestError as error:
             self._metrics.refused(error.kind.name.lower())
             self._traces.refused(story, error)
             raise
+        if twin is None:
+            self._metrics.accepted(job.sampling.max_tokens, answers)
+        return generation
 
     async def _start(self, job: Job, story: Story, twin: Generation | None) -> Generation:
         self.check_model(job.model)
@@ -143,7 +147,6 @@ class Generator:
             self._release(request_id, True)
             raise
         story.queued, story.forecast, story.prompt_tokens = self._clock(), forecast, len(ids)
-        self._metrics.accepted(job.sampling.max_tokens)
         return Generation(
             Account(story, self._metrics, self._traces, self._clock),
             ids,

@@ -43,7 +43,7 @@ _ENGINE = {
     "request_prompt_tokens": ("Prompt lengths.", _TOKENS),
     "request_output_tokens": ("Answer lengths.", _TOKENS),
     "request_params_max_tokens": ("max_tokens, of requests that set it.", _TOKENS),
-    "request_params_n": ("Answers asked for in one request.", (1, 2, 3, 5, 10, 20)),
+    "request_params_n": ("Answers asked for to one prompt.", (1, 2, 3, 5, 10, 20)),
 }  # fmt: skip
 
 
@@ -117,8 +117,8 @@ class EngineMetrics:
         """``in_flight``: requests that came in and are not answered yet."""
         self._in_flight.set_function(in_flight)
 
-    def accepted(self, max_tokens: int | None, answers: int = 1) -> None:
-        """A request came in; ``max_tokens`` as its caller set it."""
+    def accepted(self, max_tokens: int | None, answers: int) -> None:
+        """A prompt came in; ``max_tokens`` and ``answers`` as its caller set them."""
         if max_tokens is not None:
             self._observe("request_params_max_tokens", max_tokens)
         self._observe("request_params_n", answers)

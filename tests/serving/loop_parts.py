@@ -28,7 +28,7 @@ from serving import engine_server
 from serving.drain import StopSignal
 from serving.engine_server import EngineServerConfig
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
-from tests.engine.torch.scripted import CONFIG, EOS, Script, decode
+from tests.engine.torch.scripted import CONFIG, EOS, Script, decode, texts
 from tests.serving.server_parts import ready
 
 
@@ -63,7 +63,7 @@ class LoopBackend:
     def __init__(self, executor: Script, on_outcome: Callable[[Outcome], None]) -> None:
         self.scheduler = Scheduler(CONFIG, policies.make("fcfs"))
         self.loop = EngineLoop(
-            self.scheduler, executor, StopRule({EOS}, 100), decode,
+            self.scheduler, executor, StopRule({EOS}, 100), texts,
             served_model="tiny", on_outcome=on_outcome,
         )  # fmt: skip
         self.loop.start()
@@ -75,8 +75,14 @@ class LoopBackend:
     def encode(self, prompt: str) -> list[int]:
         return [1 for _ in prompt.split()]
 
-    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+    def encode_chat(self, turns: Sequence[tuple[str, str]], **template: object) -> list[int]:
         return [1 for _, text in turns for _ in text.split()]
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        return decode(token_ids)
+
+    def token_bytes(self, token: int) -> bytes:
+        return decode([token]).encode()
 
     async def submit(
         self, request_id: str, prompt_ids: Sequence[int], sampling: SamplingParams,

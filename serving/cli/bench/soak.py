@@ -39,9 +39,7 @@ def soak(
     torch.set_num_threads(1)  # steps are tiny: more threads would only wait for each other
     native = library.load(Home.resolve().cache / "native")
     if native is None:
-        console.note(
-            "No compiler, so torch runs the model, and keeps memory for each new shape."
-        )
+        console.note("No compiler, so torch runs the model, and keeps memory for each new shape.")
     with console.progress("Soaking", requests, "requests") as bar:
         report = asyncio.run(run(config, native, lambda: bar.advance(1)))
     if as_json:
