@@ -81,8 +81,9 @@ class TorchBackend:
         shape = model.kv_shape(config.num_blocks, config.block_size)
         buckets = None
         if cuda_graphs:
+            drafts = 0 if speculative is None else speculative.config.max_drafts
             buckets = cache_size.buckets(
-                model, config.max_num_seqs, config.block_size, config.num_blocks
+                model, config.max_num_seqs, config.block_size, config.num_blocks, drafts
             )
         runner = Runner(model, shape, config.host_blocks, buckets)
         scheduler = Scheduler(

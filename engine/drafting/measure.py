@@ -18,7 +18,7 @@ from engine.sequence import Sequence
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 _PROMPT = 16
 #: Tokens that a request runs in a step of several: one, and drafts.
-_EACH = 4
+EACH = 4
 _REPEATS = 5
 _GREEDY = SamplingParams(temperature=0.0, ignore_eos=True)
 
@@ -35,7 +35,7 @@ class _Ones:
 
 def blocks_needed(most: int, block_size: int) -> int:
     """KV blocks that :func:`verify_steps` writes to."""
-    return max(1, most // _EACH) * _per_request(block_size)
+    return max(1, most // EACH) * _per_request(block_size)
 
 
 def verify_steps(
@@ -57,21 +57,21 @@ def draft_seconds(drafter: Drafter, batch: int, clock: Callable[[], float]) -> f
     taken = []
     for _ in range(_REPEATS):
         start = clock()
-        drafter.propose([Wanted(sequence, _EACH) for sequence in sequences])
-        taken.append((clock() - start) / _EACH)
+        drafter.propose([Wanted(sequence, EACH) for sequence in sequences])
+        taken.append((clock() - start) / EACH)
     for sequence in sequences:
         drafter.forget(sequence.id)
     return median(taken)
 
 
 def _per_request(block_size: int) -> int:
-    return -(-(_PROMPT + _EACH) // block_size)
+    return -(-(_PROMPT + EACH) // block_size)
 
 
 def _time(
     executor: TorchExecutor, runner: Runner, size: int, clock: Callable[[], float], repeats: int
 ) -> float:
-    requests = max(1, size // _EACH)
+    requests = max(1, size // EACH)
     drafts = size // requests - 1
     per_request = _per_request(runner.shape.block_size)
     names = [f"verify-{i}" for i in range(requests)]
