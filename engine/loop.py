@@ -119,15 +119,16 @@ class EngineLoop:
             self._executor.add(request_id, prompt_ids, sampling)
             try:
                 self._scheduler.add(request, now)
+                started = self._wall() - (now - arrival)
+                self._roster.enter(request, stream, sampling, started, chain)
             except QueueFull as error:
                 self._executor.remove(request_id)
                 self._counters.refused[error.lane] += 1
                 raise Overloaded(str(error), error.retry_after) from None
             except BaseException:
+                self._scheduler.abort(request_id, now)
                 self._executor.remove(request_id)
                 raise
-            started = self._wall() - (now - arrival)
-            self._roster.enter(request, stream, sampling, started, chain)
             self._counters.queued(forecast is not None, self._scheduler.num_waiting)
             self._changed.notify_all()
         return stream
@@ -221,13 +222,13 @@ class EngineLoop:
             finished, kept, events = self._roster.take(plan, tokens, failed, now)
             drafted = {} if failed else self._executor.drafted
             accepted = {name: len(kept[name]) - 1 for name in drafted if name in kept}
+            guessed = sum(drafted.values())
             if not failed:  # how long that took says nothing
-                self._roster.pacing.stepped(plan, kept, begun, now)
+                self._roster.pacing.stepped(plan, kept, guessed, begun, now)
             for request in self._scheduler.commit(plan, finished, now, accepted, drafted):
                 events += self._end(request, request.finish_reason or FinishReason.ERROR, now)
             self._roster.forget()
             sampled = sum(map(len, kept.values()))
-            guessed = sum(drafted.values())
             running = self._scheduler.num_running
             self._counters.stepped(plan, guessed, sampled, running, now - ran_at)
             ended = self._clock()

@@ -47,14 +47,16 @@ class Pacing:
     def __len__(self) -> int:
         return len(self._tracks)
 
-    def stepped(self, plan: Plan, sampled: Collection[str], begun: float, now: float) -> None:
+    def stepped(
+        self, plan: Plan, sampled: Collection[str], guessed: int, begun: float, now: float
+    ) -> None:
         """``plan`` was made at ``begun`` and its tokens, of the requests ``sampled``, are handed
-        over at ``now``."""
+        over at ``now``; of the drafts that it has room for, ``guessed`` were verified."""
         # Between two steps with nothing between them the loop hands tokens over; that is part of
         # the second one, as a reader sees it.
         since = self._over if plan.number == self._plan + 1 else begun
         self._plan, self._over = plan.number, now
-        excess, cause = self._excess(plan, now - since)
+        excess, cause = self._excess(plan, guessed, now - since)
         for step in plan.steps:
             track = self._tracks.get(step.request_id)
             if track is None:
@@ -90,10 +92,10 @@ class Pacing:
             stalls=dict(track.stalls),
         )
 
-    def _excess(self, plan: Plan, seconds: float) -> tuple[float, Cause]:
+    def _excess(self, plan: Plan, guessed: int, seconds: float) -> tuple[float, Cause]:
         """What a step of ``seconds`` takes beyond its decodes, and why."""
-        decodes = plan.decode_tokens
-        cause = Cause.PREFILL if plan.tokens > decodes else Cause.SWAP
+        decodes = sum(step.decodes for step in plan.steps) + guessed
+        cause = Cause.PREFILL if plan.prefill_tokens else Cause.SWAP
         usual = self._usual_of(decodes)
         if cause is Cause.PREFILL or plan.swapped_blocks:
             # Nothing is known before the first plain step; then nothing is blamed on anybody.

@@ -36,7 +36,8 @@ class Clock:
         made = Plan(self.number, steps, **plan)  # type: ignore[arg-type]
         begun, self.now = self.now, self.now + seconds
         sampled = [step.request_id for step in steps if step.samples]
-        self.pacing.stepped(made, sampled, begun, self.now)
+        guessed = sum(step.drafts for step in steps)
+        self.pacing.stepped(made, sampled, guessed, begun, self.now)
 
     def empty(self, seconds: float) -> None:
         """Nothing could run: the scheduler made an empty plan, and the loop waited."""
@@ -160,7 +161,7 @@ def test_stalls_never_exceed_the_gaps_they_are_in() -> None:
         plan = scheduler.schedule(now)
         begun, now = now, now + 1.0 + 0.1 * plan.tokens + 0.2 * plan.swapped_blocks
         sampled = [step.request_id for step in plan.steps if step.samples]
-        pacing.stepped(plan, sampled, begun, now)
+        pacing.stepped(plan, sampled, 0, begun, now)
         done = {
             name: FinishReason.STOP
             for name in sampled

@@ -5,11 +5,15 @@ import time
 
 import pytest
 
+from engine.core import policies
+from engine.core.scheduler import Scheduler
 from engine.detokenise import InContext
 from engine.events import Dead, InUse, Overloaded
+from engine.loop import EngineLoop
 from engine.sampling import SamplingParams
+from engine.stop import StopRule
 from ranker.types import FinishReason, Forecast
-from tests.engine.torch.scripted import EOS, collect, entered
+from tests.engine.torch.scripted import CONFIG, EOS, collect, entered
 
 FORECAST = Forecast(1.0, (1.0, 2.0), "r", "1", levels=(0.5, 0.9))
 
@@ -222,3 +226,21 @@ async def test_stats_have_help_for_every_metric(engine):
     assert metrics["shortfirst_engine_requests_scored_total"] == 1
     assert metrics["shortfirst_engine_requests_unscored_total"] == 1
     assert metrics["shortfirst_engine_tokens_sampled_total"] == 12
+
+
+async def test_a_request_whose_text_cannot_begin_leaves_nothing(script):
+    def broken(skip_special):
+        raise OSError("no vocabulary")
+
+    loop = EngineLoop(
+        Scheduler(CONFIG, policies.make("fcfs")), script, StopRule({EOS}, 100), broken,
+        served_model="m",
+    )  # fmt: skip
+    loop.start()
+    with pytest.raises(OSError, match="no vocabulary"):
+        await loop.submit("a", [1], SamplingParams())
+    stats = loop.stats()
+    assert (stats.running, stats.waiting, stats.kv_usage) == (0, 0, 0.0)
+    assert not script.sequences
+    loop.abort("a")  # as whoever saw the error does; nobody minds
+    loop.close()
