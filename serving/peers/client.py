@@ -74,7 +74,7 @@ async def complete(
                     continue
                 event = _read(data, name)
                 usage = event.get("usage") or usage
-                if _brings_token(event):
+                if _brings_token(event, first=not times):
                     times.append(now)
                     arrived(1)
     if not ended or not times or usage is None:
@@ -109,10 +109,11 @@ def _read(data: bytes, name: str) -> dict[str, Any]:
     return event
 
 
-def _brings_token(event: dict[str, Any]) -> bool:
-    """Whether it has a choice with text. An empty one that only says why the answer ended, as
-    some servers send after the last token, is none."""
+def _brings_token(event: dict[str, Any], *, first: bool) -> bool:
+    """Whether it has a choice with a token. An empty one that says why the answer ended follows the
+    last token of some servers, and is none; others end with their last token, whose text may be
+    empty, so when nothing came before, it is one."""
     choices = event.get("choices")
     if not choices:
         return False
-    return bool(choices[0].get("text")) or choices[0].get("finish_reason") is None
+    return first or bool(choices[0].get("text")) or choices[0].get("finish_reason") is None

