@@ -75,12 +75,12 @@ def draw(rng: random.Random) -> Act:
 
 def _fields(rng: random.Random) -> dict[str, Any]:
     # Half of the prompts begin alike, for the prefix cache; a few are long, for chunked prefill.
-    size = rng.randint(1, 40) if rng.random() < 0.9 else rng.randint(100, 240)
+    size = rng.randint(1, 40) if rng.random() < 0.9 else rng.randint(100, 200)
     head = "You are a patient assistant. " if rng.random() < 0.5 else ""
     lane = rng.choice(("", *LANES))
     fields: dict[str, Any] = {
         "prompt": head + "".join(rng.choices("abcdefgh ", k=size)),
-        "max_tokens": rng.randint(1, 24) if rng.random() < 0.9 else rng.randint(25, 48),
+        "max_tokens": rng.randint(1, 32) if rng.random() < 0.7 else rng.randint(33, 70),
         "ignore_eos": rng.random() < 0.7,
         "temperature": rng.choice((0.0, 0.0, 1.0)),
         "seed": rng.getrandbits(32),

@@ -36,10 +36,11 @@ from serving.soak.tiny import tiny_model
 
 _BLOCK = 16
 _COST = CostModel(1e-3, 1e-4, 2e-5, swap=1e-6)
-#: Memory for two requests at full length and sixteen that run at once: it runs out all the time.
+#: Memory for one request at full length and a little more, and eight that may run at once: it runs
+#: out all the time, whatever the machine.
 _LIMITS = SchedulerConfig(
-    max_num_seqs=16, max_num_batched_tokens=256, block_size=_BLOCK,
-    num_blocks=2 * CONTEXT // _BLOCK, max_waiting=24, host_blocks=CONTEXT // _BLOCK, cost=_COST,
+    max_num_seqs=8, max_num_batched_tokens=128, block_size=_BLOCK,
+    num_blocks=CONTEXT // _BLOCK + 4, max_waiting=20, host_blocks=CONTEXT // _BLOCK, cost=_COST,
 )  # fmt: skip
 #: Metrics that are 0 when nobody is served.
 _IDLE = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_ratio",
@@ -102,7 +103,7 @@ async def soaked_server(native: Native | None = None) -> AsyncIterator[Soaked]:
     """Both protocols, two lanes, fair tenants, swap, prefix cache. Leaving drains it."""
     model, stop, made = tiny_model(native), StopSignal(), []
     lanes = (
-        Lane(LaneConfig(LANES[0], share=3), make("mlfq", cost=_COST, batch=16, serving=True)),
+        Lane(LaneConfig(LANES[0], share=3), make("mlfq", cost=_COST, batch=8, serving=True)),
         Lane(LaneConfig(LANES[1], max_waiting=12), make("priority", serving=True)),
     )
 

@@ -22,7 +22,7 @@ async def test_nothing_is_left_of_600_requests(request: pytest.FixtureRequest) -
     cache = os.environ.get("SHORTFIRST_TEST_CACHE", default)
     native = library.load(type(default)(cache) / "native")
     # Torch keeps memory for each new shape of a step, hundreds of MiB before it has seen them all.
-    config = SoakConfig(600, clients=32, growth_mib=32.0 if native else 1024.0)
+    config = SoakConfig(600, growth_mib=32.0 if native else 1024.0)
     over: list[None] = []
     report = await soak(config, native, lambda: over.append(None))
     assert report.wrong == {}
