@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -163,16 +164,22 @@ def load(setup: EngineSetup, cache: Path, draft: bool = False) -> models.Model:
         source, name = replace(source, model=setup.speculation.draft_model, revision=""), ""
     device = resolve_device(setup.device)
     dtype = resolve_dtype(setup.dtype, device)
-    on_cpu = device.type == "cpu"
+    with ThreadPoolExecutor(1) as other:
+        # At first use both take their time: the kernels' compiler, and converting a model.
+        kernels = None
+        if device.type == "cpu":
+            kernels = other.submit(library.load, cache / "native", threads, setup.kernels)
+        folder = source.folder(cache, str(dtype).removeprefix("torch."), log.info)
+        native = kernels.result() if kernels else None
     return models.load(
-        source.folder(cache, str(dtype).removeprefix("torch."), log.info),
+        folder,
         name=name or source.default_name,
         device=device,
         dtype=dtype,
         max_model_len=setup.max_model_len,
         trust_remote_code=source.trust_remote_code,
         allow_pickle=source.allow_pickle,
-        native=library.load(cache / "native", threads, setup.kernels) if on_cpu else None,
+        native=native,
     )
 
 
@@ -226,9 +233,9 @@ def with_cost(setup: EngineSetup, model: models.Model) -> EngineSetup:
 def measure(
     setup: EngineSetup, model: models.Model, clock: Callable[[], float] = time.monotonic
 ) -> CostModel:
-    """Seconds of a step on this machine, from a few seconds of real steps."""
+    """Seconds of a step on this machine, from about a second of real steps."""
     setup = _with_block_size(setup, model)
-    prompts = (16, 64)
+    prompts = (8, 32)
     per_request = math.ceil((max(prompts) + 8) / setup.block_size) + 1
     needed = per_request * setup.max_num_seqs
     host_blocks = min(cache_size.host_blocks(model, setup.block_size, setup.swap_gib), needed)

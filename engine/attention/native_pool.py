@@ -26,7 +26,7 @@ class NativePool(KVPool):
         for _ in range(shape.layers):
             count = shape.num_blocks * block
             # Zeros: a slot that is not seen has weight 0, and 0 times a NaN is NaN.
-            memory = native.memory((count + _ROOM) * dtype.itemsize).zero_().view(dtype)
+            memory = native.memory((count + _ROOM) * dtype.itemsize).view(dtype)
             parts.append(memory[:count].view(shape.num_blocks, block))
         super().__init__(shape, parts)
         #: Addresses of the layers.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 
@@ -27,6 +28,15 @@ class KVShape:
         """Bytes that keys and values of all layers take."""
         tokens = self.num_blocks * self.block_size
         return 2 * self.layers * tokens * self.kv_heads * self.head_dim * dtype.itemsize
+
+
+def untouched(nbytes: int) -> torch.Tensor:
+    """Zeros on the CPU, ``[nbytes]`` of uint8, that take memory and time when they are first used.
+
+    Numpy asks the system for memory that is zero already; ``torch.zeros`` writes all of it, a
+    second for half a GiB.
+    """
+    return torch.from_numpy(np.zeros(nbytes, dtype=np.uint8))
 
 
 class KVPool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 
-from engine.attention.pool import KVPool, KVShape
+from engine.attention.pool import KVPool, KVShape, untouched
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class TorchPool(KVPool):
         across = (shape.num_blocks, shape.kv_heads, shape.head_dim, shape.block_size)
         along = (shape.num_blocks, shape.kv_heads, shape.block_size, shape.head_dim)
         # Zeros, not empty: a masked slot has weight 0, and 0 times an uninitialised NaN is NaN.
-        self.keys = [torch.zeros(along, dtype=dtype, device=device) for _ in range(shape.layers)]
-        self.values = [torch.zeros(across, dtype=dtype, device=device) for _ in range(shape.layers)]
+        self.keys = [_zeros(along, dtype, device) for _ in range(shape.layers)]
+        self.values = [_zeros(across, dtype, device) for _ in range(shape.layers)]
         super().__init__(shape, (*self.keys, *self.values))
 
     def write(self, layer: int, slots: Slots, k: torch.Tensor, v: torch.Tensor) -> None:
@@ -56,3 +57,9 @@ class TorchPool(KVPool):
             ]
             for x in (keys, values)
         )
+
+
+def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    if device.type != "cpu":
+        return torch.zeros(size, dtype=dtype, device=device)
+    return untouched(math.prod(size) * dtype.itemsize).view(dtype).view(size)

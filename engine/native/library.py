@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from engine.attention.pool import untouched
 from engine.native import build
 from engine.native.records import LayerRecord, ProgramRecord, StepRecord, declare
 
@@ -59,8 +60,8 @@ class Native:
         return out
 
     def memory(self, nbytes: int) -> torch.Tensor:
-        """Bytes in large pages where the system has them, not touched yet, aligned to 64."""
-        memory = torch.empty(nbytes + 64, dtype=torch.uint8)
+        """Zeros in large pages where the system has them, not touched yet, aligned to 64."""
+        memory = untouched(nbytes + 64)
         memory = memory[-memory.data_ptr() % 64 :][:nbytes]
         self._library.sf_large_pages(memory.data_ptr(), nbytes)
         return memory
