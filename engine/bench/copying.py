@@ -53,6 +53,22 @@ RECORDS = (
     "| Wednesday | 9:00 | 20:00 |\n| Thursday | 9:00 | 18:00 |\n| Friday | 9:00 | 16:00 |",
 )
 
+#: Ordinary questions, whose answers say something new.
+QUESTIONS = (
+    "Why is the sky blue?",
+    "What should I pack for a week of hiking in the mountains?",
+    "Explain to a child how a bicycle stays upright.",
+    "Write a short poem about the first snow of the year.",
+    "How do I ask my neighbour to be quieter without offending him?",
+    "What is the difference between weather and climate?",
+    "Give me three ideas for a birthday party of a ten-year-old.",
+    "Tell me the story of a lighthouse keeper who finds a letter.",
+    "How does a refrigerator work?",
+    "What are good questions to ask in a job interview?",
+    "Describe a day in the life of a medieval baker.",
+    "How can I learn to cook when I have little time?",
+)
+
 
 def prompts() -> Iterator[str]:
     """All of them, neighbours unlike each other."""

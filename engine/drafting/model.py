@@ -42,10 +42,11 @@ class _Held:
     def settle(self, tokens: Seq[int]) -> None:
         """Keep of the guesses those that came true; the others will be overwritten."""
         for guess in self.ahead:
-            # The newest token is computed anew in any case: what follows it is not kept.
-            if self.computed + 1 >= len(tokens) or tokens[self.computed] != guess:
+            if self.computed == len(tokens) or tokens[self.computed] != guess:
                 break
             self.computed += 1
+        # The newest token is computed anew in any case: what would follow it is not kept.
+        self.computed = min(self.computed, len(tokens) - 1)
         self.ahead = []
 
 

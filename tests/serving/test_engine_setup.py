@@ -89,6 +89,10 @@ def test_what_cannot_serve_is_refused(changes: dict[str, object], said: str) -> 
         (["--max-wait", "-1"], "--max-wait"),
         (["--tenant-budget", "acme"], "NAME=RATE:BURST"),
         (["--cost", "1,2"], "--cost"),
+        (["--speculate", "tea-leaves"], "--speculate must be one of off, ngram, model"),
+        (["--speculate", "model"], "needs draft_model"),
+        (["--speculate", "ngram", "--draft-model", "x"], "draft_model"),
+        (["--max-drafts", "33"], "max_drafts must lie in"),
     ],
 )
 def test_the_command_names_the_option(options: list[str], said: str) -> None:

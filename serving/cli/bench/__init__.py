@@ -14,6 +14,8 @@ from serving.cli.bench import (
     peers,
     router,
     sim,
+    soak,
+    spec,
     speed,
     traces,
 )
@@ -40,5 +42,7 @@ app.command("paper")(paper.paper)
 app.command("peers")(peers.peers)
 app.command("router")(router.router)
 app.command("speed")(speed.speed)
+app.command("spec")(spec.spec)
 app.command("calibrate")(calibrate.calibrate)
 app.command("burst")(burst.burst)
+app.command("soak")(soak.soak)
