@@ -83,11 +83,12 @@ SF_INLINE __m512bh last(const uint16_t *x) { return (__m512bh)_mm512_set1_epi32(
         }                                                                                      \
     } while (0)
 
-SF_INLINE void add_up(const int rows, const uint16_t *x, size_t ldx, int k, const char *panel,
-                      sf_ahead ahead, sf_vec sums[SF_ROWS][SF_NV]) {
+SF_INLINE void add_up(const int rows, const uint16_t *x, size_t ldx, int k, sf_place at,
+                      sf_vec sums[SF_ROWS][SF_NV]) {
+    const char *panel = at.panel;
     for (int j = 0; j < k / 2; j++, panel += SF_PANEL * 4, x += 2) {
         STEP(pair);
-        sf_prefetch(&ahead);
+        sf_prefetch(&at);
     }
     if (k & 1) STEP(last);
 }
@@ -96,8 +97,9 @@ SF_INLINE void add_up(const int rows, const uint16_t *x, size_t ldx, int k, cons
 
 #define CHUNK 256 /* elements of a row widened at a time: SF_ROWS of them stay in the L1 cache */
 
-SF_INLINE void add_up(const int rows, const uint16_t *x, size_t ldx, int k, const char *panel,
-                      sf_ahead ahead, sf_vec sums[SF_ROWS][SF_NV]) {
+SF_INLINE void add_up(const int rows, const uint16_t *x, size_t ldx, int k, sf_place at,
+                      sf_vec sums[SF_ROWS][SF_NV]) {
+    const char *panel = at.panel;
     float wide[SF_ROWS][CHUNK];
     for (int from = 0; from < k; from += CHUNK) {
         const int length = k - from < CHUNK ? k - from : CHUNK;
@@ -125,33 +127,30 @@ SF_INLINE void add_up(const int rows, const uint16_t *x, size_t ldx, int k, cons
                 SF_UNROLL
                 for (int v = 0; v < SF_NV; v++) sums[r][v] = sf_fma(one, columns[v], sums[r][v]);
             }
-            sf_prefetch(&ahead);
+            sf_prefetch(&at);
         }
     }
 }
 
 #endif
 
-SF_INLINE void tile(const int rows, const sf_product *p, int row, int column, const char *panel,
-                    sf_ahead ahead) {
+SF_INLINE void tile(const int rows, const sf_product *p, sf_place at) {
     const size_t ldx = (size_t)p->ldx;
-    const uint16_t *x = (const uint16_t *)p->x + (size_t)row * ldx;
+    const uint16_t *x = (const uint16_t *)p->x + (size_t)at.row * ldx + 2 * (size_t)at.begin;
+    const int k = (at.last ? p->k : 2 * at.end) - 2 * at.begin;
     sf_vec sums[SF_ROWS][SF_NV];
-    SF_UNROLL
-    for (int r = 0; r < rows; r++) {
-        SF_UNROLL
-        for (int v = 0; v < SF_NV; v++) sums[r][v] = sf_zero();
+    sf_begin(rows, &at, sums);
+    add_up(rows, x, ldx, k, at, sums);
+    if (!at.last) {
+        sf_keep(rows, &at, sums);
+        return;
     }
-    add_up(rows, x, ldx, p->k, panel, ahead, sums);
     SF_UNROLL
-    for (int r = 0; r < rows; r++) finish(p, row + r, column, sums[r]);
+    for (int r = 0; r < rows; r++) finish(p, at.row + r, at.column, sums[r]);
 }
 
 #define TILE(rows)                                                                             \
-    static void tile_##rows(const sf_product *p, int row, int column, const char *panel,       \
-                            sf_ahead ahead) {                                                  \
-        tile(rows, p, row, column, panel, ahead);                                              \
-    }
+    static void tile_##rows(const sf_product *p, sf_place at) { tile(rows, p, at); }
 SF_EACH_TILE(TILE)
 
 void sf_gemm_bf16(const uint16_t *x, int ldx, int m, const void *packed, int n, int k,

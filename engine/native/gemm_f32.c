@@ -28,18 +28,13 @@ SF_INLINE void finish(const sf_product *p, int row, int column, const sf_vec sum
     }
 }
 
-SF_INLINE void tile(const int rows, const sf_product *p, int row, int column, const char *panel,
-                    sf_ahead ahead) {
-    const float *w = (const float *)panel;
+SF_INLINE void tile(const int rows, const sf_product *p, sf_place at) {
+    const float *w = (const float *)at.panel;
     const size_t ldx = (size_t)p->ldx;
-    const float *x = (const float *)p->x + (size_t)row * ldx;
+    const float *x = (const float *)p->x + (size_t)at.row * ldx + at.begin;
     sf_vec sums[SF_ROWS][SF_NV];
-    SF_UNROLL
-    for (int r = 0; r < rows; r++) {
-        SF_UNROLL
-        for (int v = 0; v < SF_NV; v++) sums[r][v] = sf_zero();
-    }
-    for (int j = 0; j < p->k; j++, w += SF_PANEL, x++) {
+    sf_begin(rows, &at, sums);
+    for (int j = at.begin; j < at.end; j++, w += SF_PANEL, x++) {
         sf_vec columns[SF_NV];
         SF_UNROLL
         for (int v = 0; v < SF_NV; v++) columns[v] = sf_load(w + v * SF_LANES);
@@ -49,17 +44,18 @@ SF_INLINE void tile(const int rows, const sf_product *p, int row, int column, co
             SF_UNROLL
             for (int v = 0; v < SF_NV; v++) sums[r][v] = sf_fma(one, columns[v], sums[r][v]);
         }
-        sf_prefetch(&ahead);
+        sf_prefetch(&at);
+    }
+    if (!at.last) {
+        sf_keep(rows, &at, sums);
+        return;
     }
     SF_UNROLL
-    for (int r = 0; r < rows; r++) finish(p, row + r, column, sums[r]);
+    for (int r = 0; r < rows; r++) finish(p, at.row + r, at.column, sums[r]);
 }
 
 #define TILE(rows)                                                                             \
-    static void tile_##rows(const sf_product *p, int row, int column, const char *panel,       \
-                            sf_ahead ahead) {                                                  \
-        tile(rows, p, row, column, panel, ahead);                                              \
-    }
+    static void tile_##rows(const sf_product *p, sf_place at) { tile(rows, p, at); }
 SF_EACH_TILE(TILE)
 
 void sf_gemm_f32(const float *x, int ldx, int m, const void *packed, int n, int k,

@@ -4,6 +4,7 @@
    SF_LANES  floats in a vector
    SF_NV     vectors across a panel: SF_PANEL = SF_NV * SF_LANES columns of weights
    SF_ROWS   rows of x in the largest tile; SF_ROWS * SF_NV accumulators fit the registers
+   SF_SHARED_ROWS  up to here, rows in two tiles are so few that arithmetic outruns the L2 cache
    SF_PAIRS  1 if two bf16 products are one instruction (vdpbf16ps); else bf16 is widened to float
 
    A multiply-add is fused or not by the variant alone, never by where a row falls in a tile: do not
@@ -20,6 +21,7 @@
 #define SF_LANES 16
 #define SF_NV 3
 #define SF_ROWS 8
+#define SF_SHARED_ROWS 12
 typedef __m512 sf_vec;
 static inline sf_vec sf_zero(void) { return _mm512_setzero_ps(); }
 static inline sf_vec sf_load(const float *p) { return _mm512_loadu_ps(p); }
@@ -101,6 +103,9 @@ static inline sf_vec sf_odd(const void *p) { return (sf_vec)(sf_words_at(p) & 0x
 #define SF_PAIRS 0
 #endif
 
+#ifndef SF_SHARED_ROWS
+#define SF_SHARED_ROWS 0
+#endif
 #define SF_PANEL (SF_NV * SF_LANES)
 #define SF_LINES (SF_PANEL * 4 / 64) /* cache lines of packed weights a step of k (a pair, in bf16) */
 
