@@ -43,7 +43,7 @@ static void NAME(qk_##R##_##S)(const uint32_t *q, const uint32_t *const *strips,
         UNROLL for (int s = 0; s < S; s++) {                                                    \
             vu k = v_load_units(strips[s] + (size_t)d * (size_t)slots);                         \
             SF_KEEP(k);                                                                         \
-            __builtin_prefetch(next[s] + (size_t)d * (size_t)slots, 0, 2);                      \
+            __builtin_prefetch(next[s] + (size_t)d * (size_t)slots, 0, 3);                      \
             UNROLL for (int r = 0; r < R; r++)                                                  \
                 acc[r][s] = MAC(acc[r][s], k, q[r * depth + d]);                                \
         }                                                                                       \
@@ -68,7 +68,7 @@ static void NAME(pv_##R##_##S)(const uint32_t *weights, size_t ld,              
             UNROLL for (int s = 0; s < S; s++) {                                                \
                 vu x = v_load_units(v + s * SF_LANES);                                          \
                 SF_KEEP(x);                                                                     \
-                __builtin_prefetch(v + s * SF_LANES + ahead, 0, 2);                             \
+                __builtin_prefetch(v + s * SF_LANES + ahead, 0, 3);                             \
                 UNROLL for (int r = 0; r < R; r++)                                              \
                     acc[r][s] = MAC(acc[r][s], x, w[(size_t)r * ld]);                           \
             }                                                                                   \

@@ -56,6 +56,14 @@ static void rows_of_op(void *argument, int chunk, int thread) {
     }
 }
 
+static int panels(int n) { return (n + sf_gemm_panel() - 1) / sf_gemm_panel(); }
+
+/* Chunks of a product: two for each thread. A panel is fetched while the one before it is used, so
+   the first of a chunk is waited for, and many small chunks are slower than one thread. */
+static int products(const sf_threads *threads) {
+    return sf_threads_count(threads) == 1 ? 1 : 2 * sf_threads_count(threads);
+}
+
 static void panels_of_linear(void *argument, int chunk, int thread) {
     (void)thread;
     job *j = argument;
@@ -99,8 +107,7 @@ static void panels_of_product(void *argument, int chunk, int thread) {
 
 void sf_linear(const void *x, int m, const void *packed, int n, int k, const void *bias, void *y,
                int bf16, sf_threads *threads) {
-    int count = (n + sf_gemm_panel() - 1) / sf_gemm_panel();
-    int most = sf_threads_count(threads) == 1 ? 1 : 2 * CHUNKS;
+    int count = panels(n), most = products(threads);
     product p = {x, packed, bias, y, m, n, k, bf16, count, count < most ? count : most};
     sf_parallel(threads, p.chunks, panels_of_product, &p);
 }
@@ -205,7 +212,7 @@ static void capped(const sf_op *op, float *logits, int rows) {
 }
 
 int sf_run(const sf_program *program, const sf_step *step, sf_threads *threads) {
-    int tiles, panel = sf_gemm_panel();
+    int tiles;
     job j = {.program = program, .step = step, .threads = threads, .rows = step->rows,
              .kernels = program->bf16 ? &sf_kernels_bf16 : &sf_kernels_f32};
     sf_tile *list = tiles_of(step, &program->heads, &tiles);
@@ -218,7 +225,7 @@ int sf_run(const sf_program *program, const sf_step *step, sf_threads *threads) 
             case SF_ATTEND: attend_op(&j, tiles); break;
             case SF_LINEAR:
             case SF_HEAD:
-                share(&j, (op->n + panel - 1) / panel, 2 * CHUNKS, panels_of_linear);
+                share(&j, panels(op->n), products(threads), panels_of_linear);
                 if (op->softcap > 0.0f) capped(op, step->logits, j.rows);
                 break;
             case SF_GATHER:
