@@ -1,6 +1,7 @@
 """Decode steps as CUDA graphs against the same steps without, and memory on a real GPU."""
 
 import logging
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from engine.cache_size import Space
 from engine.core.plan import Plan, Step
 from engine.cuda import memory
 from engine.cuda.graphs import Graphed
+from engine.executor import TorchExecutor
 from engine.runner import Runner
 from engine.sampling import SamplingParams
 from tests.engine.torch.gpu_parts import DEVICE, FEW, NEEDS_GPU, PAGES, SMOLLM2, TINY, needs_flash
@@ -30,7 +32,7 @@ def smollm2(make_network, make_model):
 def runners(model, seqs, blocks):
     """One that repeats graphs, and one that runs the same padded steps."""
     shape = model.kv_shape(blocks, cache_size.block_size(model))
-    buckets = cache_size.buckets(model, seqs, shape.block_size, blocks)
+    buckets = cache_size.buckets(model, seqs, shape.block_size, blocks, drafts=3)
     padded = replace(model, attention=model.attention.padded(buckets))
     return Runner(model, shape, buckets=buckets), Runner(padded, shape)
 
@@ -55,6 +57,57 @@ def test_a_graph_gives_the_logits_of_its_steps(smollm2, record_property, seqs):
         off = max(off, float((got.float() - expected.float()).abs().max() / scale))
     record_property("largest_difference", off)
     assert off < 1e-2
+
+
+def test_a_graph_verifies_drafts_as_its_steps_do(smollm2, record_property):
+    graphed, eager = runners(smollm2, 8, 24)
+    size = graphed.shape.block_size
+    prompts = random_prompts(8, 1000, size - 8, size + 8)
+    tables = {name: (2 * i, 2 * i + 1) for i, name in enumerate(prompts)}
+    fill = Plan(0, tuple(Step(n, 0, len(ids), tables[n], True) for n, ids in prompts.items()))
+    tokens = {n: [*ids, 5, 6, 7, 8] for n, ids in prompts.items()}
+    steps = tuple(
+        Step(n, len(ids), 1 + i % 4, tables[n], True, i % 4)
+        for i, (n, ids) in enumerate(prompts.items())
+    )
+    results = []
+    for runner in (graphed, eager):
+        runner.run(fill, prompts)
+        names, logits = runner.run(Plan(1, steps), tokens)
+        assert len(names) == len(logits) == 20
+        results.append(logits.float())
+    off = float((results[0] - results[1]).abs().max() / results[1].abs().max())
+    record_property("largest_difference", off)
+    assert off < 1e-2
+
+
+@pytest.mark.parametrize("kind", [{"temperature": 0.0}, {"temperature": 0.8}, {
+    "temperature": 0.8, "top_p": 0.9, "top_k": 50, "repetition_penalty": 1.1}],
+    ids=["greedy", "drawn", "filtered"])  # fmt: skip
+def test_a_step_waits_for_the_gpu_once(smollm2, kind):
+    """For the tokens, which the next step needs."""
+    graphed, _ = runners(smollm2, 4, 8)
+    executor = TorchExecutor(graphed)
+    for i, ids in enumerate(random_prompts(3, 1000, 30, 40).values()):
+        sampling = SamplingParams(max_tokens=20, ignore_eos=True, seed=i, **kind)
+        executor.add(str(i), ids, sampling)
+        executor.run(Plan(0, (Step(str(i), 0, len(ids), (i,), True),)))
+
+    def step():
+        at = {str(i): len(executor.sequence(str(i)).tokens) - 1 for i in range(3)}
+        executor.run(Plan(1, tuple(Step(n, p, 1, (int(n),), True) for n, p in at.items())))
+
+    step()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    waits = [str(w.message) for w in caught if "synchroniz" in str(w.message)]
+    assert len(waits) <= 1, waits
 
 
 def test_a_step_that_is_a_graph_never_waits(smollm2):
@@ -95,7 +148,7 @@ def test_serving_by_graphs_gives_what_serving_without_gives(
 def test_recording_is_told(smollm2, caplog):
     with caplog.at_level(logging.INFO, logger="engine.cuda.graphs"):
         runners(smollm2, 4, 8)
-    assert any("recorded, up to 4 rows, in" in line for line in caplog.messages)
+    assert any("recorded, up to 16 rows, in" in line for line in caplog.messages)
 
 
 def test_a_model_that_waits_for_the_gpu_runs_without_graphs(make_network, make_model, caplog):
