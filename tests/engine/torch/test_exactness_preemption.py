@@ -144,12 +144,14 @@ def test_everything_at_once(make_network, tiny_model, make_server, seed):
 
 
 @pytest.mark.slow
-def test_the_bundled_model_in_conversations_with_little_memory(bundled_folder, make_server):
+def test_the_bundled_model_in_conversations_with_little_memory(
+    bundled_folder, make_server, native
+):
     """A system prompt that all share, two turns each, swaps, and urgent ones that go first."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    model = load(bundled_folder, dtype="float32", device="cpu")
+    model = load(bundled_folder, dtype="float32", device="cpu", native=native)
     greedy = SamplingParams(max_tokens=16, temperature=0.0, ignore_eos=True)
     system = "You are a guide in a museum. Answer briefly, and never say how old you are."
     subjects = ("tides", "bread", "glass", "honey", "clocks", "moss")

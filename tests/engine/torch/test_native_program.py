@@ -18,6 +18,7 @@ from engine.native import library, program
 from engine.native.families import fits
 from engine.native.program import Program
 from engine.probe import probe
+from engine.step_profile import StepShape, profile_step
 from tests.engine.torch.reference import TIGHT, random_prompts, reference
 from tests.engine.torch.test_native_attention import ragged, whole
 
@@ -256,3 +257,13 @@ def test_a_timed_step_tells_every_operator(native):
         "embed", "norm", "linear", "rotate", "attend", "gated", "gather", "head"
     }  # fmt: skip
     assert all(value > 0 for value in seconds.values())
+
+
+def test_a_profile_tells_where_a_step_went(tiny_model, make_network, make_model):
+    readings = profile_step(tiny_model, StepShape(sequences=3, context=20), repeats=2)
+    seconds = {dict(reading.labels)["operator"]: reading.value for reading in readings}
+    assert seconds["total"] > seconds["linear"] > 0
+    with pytest.raises(ValueError, match="compiled kernels"):
+        profile_step(make_model(make_network(), kernels=None), StepShape(1))
+    with pytest.raises(ValueError, match=r"step\.sequences must be >= 1"):
+        StepShape(0)
