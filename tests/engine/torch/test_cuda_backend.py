@@ -229,3 +229,18 @@ def test_a_graph_is_refused_what_is_not_static(cuda_model):
     with pytest.raises(NotImplementedError, match="no graph can hold torch operators"):
         model.forward(work.token_ids, work.positions, work.sampled_rows,
                       StepContext(pool, work, model.attention))  # fmt: skip
+
+
+def test_stacked_weights_take_no_memory_of_their_own(make_network):
+    network = make_network()
+    expected = network(torch.arange(9)[None]).logits
+    before = network.model.layers[0].mlp.up_proj.weight.data_ptr()
+    Llama(network, pack=False)
+    attention, mlp = network.model.layers[0].self_attn, network.model.layers[0].mlp
+    q, k = attention.q_proj.weight, attention.k_proj.weight
+    assert k.data_ptr() == q.data_ptr() + q.nbytes
+    assert mlp.up_proj.weight.data_ptr() == mlp.gate_proj.weight.data_ptr() + q.element_size() * (
+        mlp.gate_proj.weight.numel()
+    )
+    assert mlp.up_proj.weight.data_ptr() != before
+    torch.testing.assert_close(network(torch.arange(9)[None]).logits, expected)
