@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from ranker.types import Forecast
+from serving.cli.console import explain
 from serving.otlp import OtlpConfig, otlp_config
 from serving.tracing import Tracing, open_tracing
 from shortfirst.generate.v1 import generate_pb2
@@ -193,3 +194,9 @@ def test_traces_are_off_unless_asked_for(
 def test_what_is_not_spoken_is_named(endpoint: str, environ: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         otlp_config(endpoint, environ)
+
+
+def test_missing_packages_name_their_extra() -> None:
+    explained = explain(ModuleNotFoundError("no", name="opentelemetry.exporter"))
+    assert explained is not None
+    assert "shortfirst[tracing]" in explained.message

@@ -244,3 +244,12 @@ async def test_a_request_whose_text_cannot_begin_leaves_nothing(script):
     assert not script.sequences
     loop.abort("a")  # as whoever saw the error does; nobody minds
     loop.close()
+
+
+async def test_an_answer_says_how_evenly_its_tokens_came(engine):
+    ended = (await collect(await engine.submit("a", [1], SamplingParams())))[2]
+    assert ended.pace.gaps == 5
+    assert ended.pace.longest >= ended.pace.p99 >= ended.pace.mean > 0.0
+    assert ended.pace.stalls == {}
+    assert ended.phases.prefill + ended.phases.decode == pytest.approx(ended.phases.inference)
+    assert set(engine.stats().stalls.values()) == {0.0}
