@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 #: Layers whose attention is over all positions or over the newest ones.
 _KNOWN_LAYERS = frozenset({"full_attention", "sliding_attention"})
+
+#: Why families from before transformers had attention functions to choose from are refused.
+WRITTEN_OUT = "its attention is written out and cannot be replaced by a paged one"
 
 
 def text_config(config: Any) -> Any:
@@ -26,10 +30,19 @@ def check_config(config: Any) -> None:
             f"model: {kind} has {', '.join(sorted(layers))} layers, whose state is not paged keys "
             "and values; the engine serves models with full or sliding attention only"
         )
-    if getattr(text, "alibi", False):
-        raise ValueError(
-            f"model: {kind} adds a bias to its attention by distance (ALiBi), which is not served"
-        )
+    if text is config and not _replaceable(config):
+        raise ValueError(f"model: {kind} cannot be served: {WRITTEN_OUT}")
+
+
+def _replaceable(config: Any) -> bool:
+    """Whether the family's module has attention functions to choose from; so it seems for others
+    than transformers' own. The name is what they all import it under."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        return True
+    family = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    return hasattr(sys.modules[family.__module__], "ALL_ATTENTION_FUNCTIONS")
 
 
 def positions(config: Any, limit: int = 0) -> tuple[int, str]:

@@ -15,7 +15,7 @@ import torch
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
-from engine.architecture import text_config
+from engine.architecture import WRITTEN_OUT, text_config
 from engine.attention.interface import Current
 
 #: The name under which networks are looked at. Unlike the engine's own, masks are made for it.
@@ -113,7 +113,7 @@ def _claimed(text: Any) -> Iterator[None]:
 
 def _judge(calls: list[_Call], layers: int, window: int | None) -> Geometry:
     if not calls:
-        raise NotServed("its attention is written out and cannot be replaced by a paged one")
+        raise NotServed(WRITTEN_OUT)
     if sorted(call.layer for call in calls) != list(range(layers)):
         raise NotServed(
             f"{len(calls)} calls of attention in {layers} layers: some keep another state, or run "

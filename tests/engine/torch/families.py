@@ -93,7 +93,7 @@ SERVED = {
 
 #: Families that are refused: what the message says, and how the tiny one differs from _BASE.
 REFUSED = {
-    "bloom": ("does not say how many positions", {"max_position_embeddings": None}),
+    "bloom": ("written out", {}),
     "mpt": ("written out", {}),
     "falcon": ("written out", {"head_dim": None}),
     "gpt_neo": ("written out", {"num_hidden_layers": None, "num_layers": 2, "num_heads": 4,
