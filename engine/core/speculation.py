@@ -18,8 +18,10 @@ from itertools import pairwise
 
 from engine.core.costs import CostModel
 
-#: Rates are told apart this finely: what a choice costs does not grow with the requests.
-_LEVELS = 16
+#: Rates are told apart this finely, so that what a choice costs does not grow with the requests;
+#: downwards, because the highest of many measured rates are high by luck as well.
+_LEVELS = 32
+_SHARES = 8
 #: A request whose drafts never stand gains nothing from them, but its fortune may turn.
 _HIGHEST, _LOWEST = 0.999, 0.01
 
@@ -44,7 +46,7 @@ class SpeculationConfig:
     prior: float = 0.6
     memory: int = 256
     own_memory: int = 16
-    probe_every: int = 32
+    probe_every: int = 64
     steps: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
@@ -135,7 +137,7 @@ class Speculation:
         self._each.pop(request_id, None)
 
     def _level(self, record: _Record) -> tuple[int, int]:
-        return round(record.rate * _LEVELS), max(1, round(record.share * _LEVELS))
+        return int(record.rate * _LEVELS), max(1, round(record.share * _SHARES))
 
     def _depths(self, counts: Counter[tuple[int, int]], budget: int) -> dict[tuple[int, int], int]:
         """Drafts for the requests of each level."""
@@ -154,7 +156,7 @@ class Speculation:
             if budget < 0:
                 break
             # Of drafts that were possible only a share is proposed.
-            expected = count * level[1] / _LEVELS
+            expected = count * level[1] / _SHARES
             tokens -= chance * expected
             rows += expected
             deepest = max(deepest, depth)

@@ -15,7 +15,7 @@ from engine.sampling import SamplingParams
 from engine.sequence import Sequence
 
 #: Tokens of the steps that are timed, fewest first.
-SIZES = (1, 2, 4, 8, 16, 32, 64)
+SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 _PROMPT = 16
 #: Tokens that a request runs in a step of several: one, and drafts.
 EACH = 4
