@@ -26,7 +26,7 @@ SF_INLINE void store(uint16_t *p, sf_vec v) {
 }
 
 /* Adds bias and residual to a row's sums of one panel, rounds and writes them. */
-SF_INLINE void finish(const sf_product *p, int row, int column, const sf_vec sums[SF_NV]) {
+SF_INLINE void finish_row(const sf_product *p, int row, int column, const float *sums) {
     const uint16_t *bias = p->bias, *residual = p->residual;
     const size_t at = (size_t)row * (size_t)p->ldy + (size_t)column;
     float *floats = (float *)p->y + at;
@@ -36,7 +36,7 @@ SF_INLINE void finish(const sf_product *p, int row, int column, const sf_vec sum
     if (p->n - column >= SF_PANEL) {
         SF_UNROLL
         for (int v = 0; v < SF_NV; v++) {
-            sf_vec sum = sums[v];
+            sf_vec sum = sf_load(sums + v * SF_LANES);
             if (bias) sum = sf_add(sum, load(bias + v * SF_LANES));
             if (residual) sum = sf_add(sum, load(residual + v * SF_LANES));
             if (p->y_is_f32) sf_store(floats + v * SF_LANES, sum);
@@ -47,12 +47,11 @@ SF_INLINE void finish(const sf_product *p, int row, int column, const sf_vec sum
     float line[SF_PANEL];
     uint16_t narrow[SF_PANEL];
     const int columns = p->n - column;
-    for (int v = 0; v < SF_NV; v++) sf_store(line + v * SF_LANES, sums[v]);
+    memcpy(line, sums, sizeof line);
     for (int c = 0; c < columns; c++) {
         if (bias) line[c] += sf_widen(bias[c]);
         if (residual) line[c] += sf_widen(residual[c]);
     }
-    for (int c = columns; c < SF_PANEL; c++) line[c] = 0;
     for (int v = 0; v < SF_NV; v++) store(narrow + v * SF_LANES, sf_load(line + v * SF_LANES));
     if (p->y_is_f32) memcpy(floats, line, (size_t)columns * sizeof *line);
     else memcpy(halves, narrow, (size_t)columns * sizeof *narrow);
@@ -134,19 +133,19 @@ SF_INLINE void add_up(const int rows, const uint16_t *x, size_t ldx, int k, sf_p
 
 #endif
 
+/* Adds the products of the place's steps to the sums of `rows` rows. */
 SF_INLINE void tile(const int rows, const sf_product *p, sf_place at) {
     const size_t ldx = (size_t)p->ldx;
     const uint16_t *x = (const uint16_t *)p->x + (size_t)at.row * ldx + 2 * (size_t)at.begin;
-    const int k = (at.last ? p->k : 2 * at.end) - 2 * at.begin;
+    const int k = (2 * at.end < p->k ? 2 * at.end : p->k) - 2 * at.begin;
     sf_vec sums[SF_ROWS][SF_NV];
     sf_begin(rows, &at, sums);
     add_up(rows, x, ldx, k, at, sums);
-    if (!at.last) {
-        sf_keep(rows, &at, sums);
-        return;
-    }
-    SF_UNROLL
-    for (int r = 0; r < rows; r++) finish(p, at.row + r, at.column, sums[r]);
+    sf_keep(rows, &at, sums);
+}
+
+static void finish(const sf_product *p, int row, int rows, int column, const float *sums) {
+    for (int r = 0; r < rows; r++) finish_row(p, row + r, column, sums + r * SF_PANEL);
 }
 
 #define TILE(rows)                                                                             \
@@ -158,5 +157,5 @@ void sf_gemm_bf16(const uint16_t *x, int ldx, int m, const void *packed, int n, 
                   int y_is_f32, int n_begin, int n_end) {
     static const sf_tile tiles[SF_ROWS] = SF_TILES;
     const sf_product p = {x, bias, residual, y, ldx, ldr, ldy, n, k, y_is_f32};
-    sf_drive(&p, m, packed, (k + 1) / 2, sizeof(uint16_t), n_begin, n_end, tiles);
+    sf_drive(&p, m, packed, (k + 1) / 2, sizeof(uint16_t), n_begin, n_end, tiles, finish);
 }

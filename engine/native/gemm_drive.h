@@ -25,22 +25,25 @@ typedef struct {
 /* Where a tile is, and what it prefetches as it goes. */
 typedef struct {
     int row, column;
-    int begin, end, last; /* steps of k; whether the sums are complete after them */
+    int begin, end;       /* steps of k */
     const char *panel;    /* at step `begin` */
     const char *ahead;    /* from here it prefetches, SF_LINES times a step, `stride` bytes apart: */
     size_t stride;        /* evenly, because memory delivers evenly, and without branches */
-    float *sums;          /* sums that are not complete wait here, SF_PANEL a row: exact as they are */
+    float *sums;          /* of the steps before, then of these too: SF_PANEL a row */
 } sf_place;
 
 typedef void (*sf_tile)(const sf_product *p, sf_place at);
+/* Adds bias and residual to complete sums, rounds and writes them. */
+typedef void (*sf_finish)(const sf_product *p, int row, int rows, int column, const float *sums);
 
 /* Runs `tiles[r - 1]` for tiles of r rows over the panels that hold columns [n_begin, n_end).
    `steps` is the packed length of k. The tiles of a block share the work of prefetching the next
    panel, which therefore arrives from memory while this one is used; a lone tile prefetches its
    own panel just ahead. Prefetching goes on beyond the end of `packed`: see gemm.h. */
 SF_INLINE void sf_drive(const sf_product *p, int m, const char *packed, int steps, int x_size,
-                        int n_begin, int n_end, const sf_tile tiles[SF_ROWS]) {
-    float sums[2 * SF_ROWS * SF_PANEL];
+                        int n_begin, int n_end, const sf_tile tiles[SF_ROWS],
+                        sf_finish finish) {
+    _Alignas(64) float sums[2 * SF_ROWS * SF_PANEL];
     const size_t panel_bytes = (size_t)steps * SF_STEP_BYTES;
     int block = (int)(SF_BLOCK_BYTES / ((size_t)p->k * (size_t)x_size)) / SF_ROWS * SF_ROWS;
     if (block < SF_ROWS * 4) block = SF_ROWS * 4;
@@ -59,10 +62,10 @@ SF_INLINE void sf_drive(const sf_product *p, int m, const char *packed, int step
                 for (int i = 0, row = 0; i < count; i++) {
                     /* Even tiles: nine rows are five and four, not eight and one. */
                     const int r = rows / count + (i < rows % count);
-                    const sf_place place = {first + row, column, begin, end, end == steps, at,
-                                            ahead, stride,
-                                            part < steps ? sums + row * SF_PANEL : NULL};
+                    const sf_place place = {first + row, column, begin, end, at, ahead, stride,
+                                            part < steps ? sums + row * SF_PANEL : sums};
                     tiles[r - 1](p, place);
+                    if (end == steps) finish(p, first + row, r, column, place.sums);
                     ahead += (size_t)(end - begin) * SF_LINES * stride;
                     row += r;
                 }
@@ -86,7 +89,7 @@ SF_INLINE void sf_begin(const int rows, const sf_place *at, sf_vec sums[SF_ROWS]
     }
 }
 
-/* Puts away sums that are not complete. */
+/* Puts them down after its steps: exactly as they are. */
 SF_INLINE void sf_keep(const int rows, const sf_place *at, sf_vec sums[SF_ROWS][SF_NV]) {
     SF_UNROLL
     for (int r = 0; r < rows; r++) {

@@ -3,7 +3,7 @@
 #include "gemm_drive.h"
 
 /* Adds bias and residual to a row's sums of one panel and writes them. */
-SF_INLINE void finish(const sf_product *p, int row, int column, const sf_vec sums[SF_NV]) {
+SF_INLINE void finish_row(const sf_product *p, int row, int column, const float *sums) {
     const float *bias = p->bias, *residual = p->residual;
     float *y = (float *)p->y + (size_t)row * (size_t)p->ldy + column;
     if (bias) bias += column;
@@ -11,23 +11,22 @@ SF_INLINE void finish(const sf_product *p, int row, int column, const sf_vec sum
     if (p->n - column >= SF_PANEL) {
         SF_UNROLL
         for (int v = 0; v < SF_NV; v++) {
-            sf_vec sum = sums[v];
+            sf_vec sum = sf_load(sums + v * SF_LANES);
             if (bias) sum = sf_add(sum, sf_load(bias + v * SF_LANES));
             if (residual) sum = sf_add(sum, sf_load(residual + v * SF_LANES));
             sf_store(y + v * SF_LANES, sum);
         }
         return;
     }
-    float line[SF_PANEL];
-    for (int v = 0; v < SF_NV; v++) sf_store(line + v * SF_LANES, sums[v]);
     for (int c = 0; c < p->n - column; c++) {
-        float sum = line[c];
+        float sum = sums[c];
         if (bias) sum += bias[c];
         if (residual) sum += residual[c];
         y[c] = sum;
     }
 }
 
+/* Adds the products of the place's steps to the sums of `rows` rows. */
 SF_INLINE void tile(const int rows, const sf_product *p, sf_place at) {
     const float *w = (const float *)at.panel;
     const size_t ldx = (size_t)p->ldx;
@@ -46,12 +45,11 @@ SF_INLINE void tile(const int rows, const sf_product *p, sf_place at) {
         }
         sf_prefetch(&at);
     }
-    if (!at.last) {
-        sf_keep(rows, &at, sums);
-        return;
-    }
-    SF_UNROLL
-    for (int r = 0; r < rows; r++) finish(p, at.row + r, at.column, sums[r]);
+    sf_keep(rows, &at, sums);
+}
+
+static void finish(const sf_product *p, int row, int rows, int column, const float *sums) {
+    for (int r = 0; r < rows; r++) finish_row(p, row + r, column, sums + r * SF_PANEL);
 }
 
 #define TILE(rows)                                                                             \
@@ -63,5 +61,5 @@ void sf_gemm_f32(const float *x, int ldx, int m, const void *packed, int n, int 
                  int n_end) {
     static const sf_tile tiles[SF_ROWS] = SF_TILES;
     const sf_product p = {x, bias, residual, y, ldx, ldr, ldy, n, k, 1};
-    sf_drive(&p, m, packed, k, sizeof(float), n_begin, n_end, tiles);
+    sf_drive(&p, m, packed, k, sizeof(float), n_begin, n_end, tiles, finish);
 }
