@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -110,9 +111,13 @@ def choose(
     float32 always runs in torch operators, which is what exactness is tested with.
     """
     why = varlen.obstacle(device, dtype, head_dim)
+    sizes = (heads, kv_heads, head_dim)
     for kernel in _kernels(device) if not why else ():
-        why = trial.problem(kernel, device, dtype, heads, kv_heads, head_dim)
+        why = trial.problem(kernel, device, dtype, *sizes)
         if not why:
+            if off := trial.problem(kernel, device, dtype, *sizes, with_sinks=True):
+                log.info("attention: sinks in torch operators: %s", off)
+                kernel = replace(kernel, sinks=False)
             log.info("attention: %s", kernel.name)
             return CudaPaged(kernel, device)
         log.info("attention: %s", why)
@@ -121,7 +126,7 @@ def choose(
     return CudaPaged(Gather(), device)
 
 
-def _kernels(device: torch.device) -> Iterator[Kernel]:
+def _kernels(device: torch.device) -> Iterator[varlen.Varlen]:
     """Those to try, the fastest first; each is the active one until the next is asked for."""
     version = varlen.activate(device)
     if version > 2:

@@ -31,11 +31,13 @@ def problem(
     heads: int,
     kv_heads: int,
     head_dim: int,
+    *,
+    with_sinks: bool = False,
 ) -> str:
     """What is wrong with ``kernel`` here; empty: it gives what torch operators give.
 
-    Tries decodes, padded ones, with drafts as well, chunks behind others, pages out of order, a
-    window and sinks.
+    Tries decodes, padded ones, with drafts as well, chunks behind others, pages out of order, and
+    a window; or all of that with sinks.
     """
     shape = KVShape(1, kv_heads, head_dim, 16, max(kernel.page, 64))
     pool = PagePool(shape, dtype, device)
@@ -48,7 +50,8 @@ def problem(
         part.copy_(numbers(*part.shape))
     # The reference computes in float32, so that the difference is the kernel's own.
     exact = [part.float() for part in pool.parts]
-    sinks = numbers(heads)
+    sinks = numbers(heads) if with_sinks else None
+    specs = (Spec(head_dim**-0.5, sinks=sinks), Spec(0.3, window=37, sinks=sinks))
     staging = Staging(device)
     for packed, bucket in (
         (_packed(_SEQUENCES, shape), None),
@@ -65,13 +68,7 @@ def problem(
                 continue
             rows = q[row : row + sum(pages.rows)]
             row += sum(pages.rows)
-            for spec in (
-                Spec(head_dim**-0.5),
-                Spec(0.3, window=37),
-                Spec(head_dim**-0.5, sinks=sinks),
-            ):
-                if kernel.refuses(spec):
-                    continue
+            for spec in specs:
                 try:
                     got = kernel(rows, pool.keys[0], pool.values[0], pages, spec)
                     wanted = Gather()(rows.float(), exact[0], exact[1], pages, spec)

@@ -32,11 +32,13 @@ class Varlen:
 
     ``version``: of FlashAttention, the one that is active. ``grouped``: a sequence of one row is
     run without a causal mask, which it does not need; FlashAttention 2 then takes the query heads
-    of one key head together, and reads keys once for all of them.
+    of one key head together, and reads keys once for all of them. ``sinks``: whether the sums it
+    gives beside its results, which sinks are added to, can be relied on.
     """
 
     version: int = 2
     grouped: bool = True
+    sinks: bool = True
 
     @property
     def name(self) -> str:
@@ -52,7 +54,9 @@ class Varlen:
         return True
 
     def refuses(self, spec: Spec) -> str:
-        return "" if spec.softcap is None else "soft-capped attention scores"
+        if spec.softcap is not None:
+            return "soft-capped attention scores"
+        return "" if self.sinks or spec.sinks is None else "attention sinks"
 
     def __call__(
         self,
@@ -67,7 +71,8 @@ class Varlen:
         if spec.window is not None:
             window = (spec.window - 1, 0)
         else:
-            window = (-1, -1) if pages.most_rows == 1 and self.grouped else (-1, 0)
+            together = self.grouped and pages.most_rows == 1 and spec.sinks is None
+            window = (-1, -1) if together else (-1, 0)
         found = varlen_attn(
             q,
             keys,

@@ -1,8 +1,11 @@
 """Kernels over pages, held against each other; FlashAttention as its source says it behaves."""
 
+import logging
+
 import pytest
 import torch
 
+from engine.attention.cuda import choose
 from engine.attention.interface import Spec
 from engine.cuda import trial
 from engine.cuda.gather import Gather
@@ -58,7 +61,8 @@ def test_long_sequences_are_gathered_apart(monkeypatch):
 def test_flash_attention_is_called_as_it_demands(grouped, heads):
     kernel = Varlen(grouped=grouped)
     with flash_attention_on_cpu():
-        assert trial.problem(kernel, CPU, torch.bfloat16, *heads) == ""
+        for sinks in (False, True):
+            assert trial.problem(kernel, CPU, torch.bfloat16, *heads, with_sinks=sinks) == ""
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -105,8 +109,9 @@ def refusing(*args, **named):
 
 @pytest.mark.parametrize("implementation", [wrong_lse, unwritten_rows, unmasked, refusing])
 def test_a_kernel_that_errs_is_found(implementation):
+    sinks = implementation is wrong_lse
     with flash_attention_on_cpu(implementation):
-        problem = trial.problem(Varlen(), CPU, torch.bfloat16, 6, 2, 64)
+        problem = trial.problem(Varlen(), CPU, torch.bfloat16, 6, 2, 64, with_sinks=sinks)
     assert "FlashAttention 2" in problem
     assert ("only supports Ampere" in problem) == (implementation is refusing)
 
@@ -114,4 +119,57 @@ def test_a_kernel_that_errs_is_found(implementation):
 def test_soft_caps_are_refused():
     assert Varlen().refuses(Spec(1.0, softcap=30.0))
     assert not Varlen().refuses(Spec(1.0, window=5, sinks=torch.zeros(2)))
+    assert Varlen(sinks=False).refuses(Spec(1.0, sinks=torch.zeros(2)))
     assert not Gather().refuses(Spec(1.0, softcap=30.0))
+
+
+@pytest.fixture
+def hopper(monkeypatch):
+    """A GPU of compute capability 9.0, without FlashAttention 3."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+
+
+@pytest.mark.parametrize(
+    ("implementation", "kernel"),
+    [
+        (flash_attention, Varlen()),
+        (wrong_lse, Varlen(sinks=False)),
+        (unwritten_rows, Gather()),
+    ],
+    ids=["all is well", "wrong sums", "wrong rows"],
+)
+def test_the_fastest_kernel_that_is_right_is_chosen(hopper, caplog, implementation, kernel):
+    with flash_attention_on_cpu(implementation):
+        chosen = choose(CPU, torch.bfloat16, 6, 2, 64).kernel
+    assert type(chosen) is type(kernel)
+    if isinstance(kernel, Varlen):
+        assert chosen == kernel
+    else:
+        assert "FlashAttention 2" in caplog.text
+        assert "without CUDA graphs" in caplog.text
+
+
+def test_a_kernel_that_errs_for_one_head_at_a_time_only_is_used_otherwise(hopper):
+    def wrong_together(*args, **named):
+        both = named["window_size_right"] == -1
+        return (unwritten_rows if both else flash_attention)(*args, **named)
+
+    with flash_attention_on_cpu(wrong_together):
+        assert choose(CPU, torch.bfloat16, 6, 2, 64).kernel == Varlen(grouped=False)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "head_dim", "capability", "reason"),
+    [
+        (torch.float32, 64, (9, 0), "use bfloat16 or float16"),
+        (torch.float16, 64, (7, 5), "needs compute capability 8.0, this GPU has 7.5"),
+        (torch.bfloat16, 100, (9, 0), "head dimensions in eights up to 256, not 100"),
+        (torch.bfloat16, 320, (9, 0), "not 320"),
+    ],
+)
+def test_what_no_kernel_serves_is_told(monkeypatch, caplog, dtype, head_dim, capability, reason):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: capability)
+    with caplog.at_level(logging.INFO, logger="engine.attention.cuda"):
+        chosen = choose(CPU, dtype, 6, 2, head_dim)
+    assert isinstance(chosen.kernel, Gather)
+    assert reason in caplog.text

@@ -25,6 +25,8 @@ def test_a_kernel_is_right(heads, dtype, record_property):
     backend = choose(GPU, dtype, *heads)
     record_property("attention", backend.kernel.name)
     assert trial.problem(backend.kernel, GPU, dtype, *heads) == ""
+    if not backend.kernel.refuses(Spec(1.0, sinks=torch.zeros(1))):
+        assert trial.problem(backend.kernel, GPU, dtype, *heads, with_sinks=True) == ""
     if torch.cuda.get_device_capability()[0] >= 8 and dtype == torch.bfloat16:
         assert backend.kernel.static, "torch's FlashAttention should serve this GPU"
 
