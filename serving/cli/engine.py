@@ -2,227 +2,59 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from serving.cli import engine_config
+from serving.cli import engine_flags as flags
 
 
 def engine(
     ctx: typer.Context,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            callback=engine_config.load,
-            is_eager=True,
-            help="TOML file of any of these options, with underscores, of [[lane]]s and of "
-            "[tenants]; the command line goes first.",
-        ),
-    ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Print what would run, and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --check: print JSON.")] = False,
-    model: Annotated[
-        str,
-        typer.Option(
-            help="The bundled model, a folder with a Hugging Face causal LM, a .gguf file "
-            "(converted once), or an id on the hub; of there, a GGUF file is OWNER/NAME/FILE.gguf. "
-            "HF_HUB_OFFLINE=1 uses what was downloaded before."
-        ),
-    ] = "smollm2-135m-instruct",
-    revision: Annotated[
-        str, typer.Option(help="Branch, tag or commit of a model on the hub. Default: main.")
-    ] = "",
-    trust_remote_code: Annotated[
-        bool,
-        typer.Option(
-            "--trust-remote-code", help="Run Python code that comes with the model. Read it first."
-        ),
-    ] = False,
-    allow_pickle: Annotated[
-        bool,
-        typer.Option(
-            "--allow-pickle",
-            help="Load pytorch_model.bin where there are no safetensors. Unpickling can run code.",
-        ),
-    ] = False,
-    max_model_len: Annotated[
-        int,
-        typer.Option(
-            help="Tokens of prompt and answer that one request may have; 0: as many as the model "
-            "takes. Less lets a small KV cache serve a model of long context."
-        ),
-    ] = 0,
-    served_model_name: Annotated[
-        str, typer.Option(help="What clients call the model. Default: its own name.")
-    ] = "",
-    policy: Annotated[
-        str,
-        typer.Option(
-            help="boost, fcfs, ranked, ltr, mlfq, srpt_predicted, gittins, tie, prompt_sjf or "
-            "priority; options after a colon, as in ltr:starvation=100."
-        ),
-    ] = "boost",
-    boost: Annotated[
-        str, typer.Option(help="How much tail boost may lend to the mean: safe, balanced or fast.")
-    ] = "fast",
-    lanes: Annotated[
-        Path | None,
-        typer.Option(
-            help="TOML file of lanes, each with a policy, a share and objectives of its own. "
-            "Default: one lane."
-        ),
-    ] = None,
-    max_wait: Annotated[
-        float, typer.Option(help="Seconds after which a waiting request goes first; 0: never.")
-    ] = 0.0,
-    fair_tenants: Annotated[
-        bool,
-        typer.Option(
-            "--fair-tenants/--any-tenant",
-            help="Serve the tenant that was served least; the policy orders within a tenant.",
-        ),
-    ] = False,
-    tenant_budget: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME=RATE:BURST, tokens per second and tokens saved at most; may be repeated. "
-            "* is every tenant without one."
-        ),
-    ] = None,
-    rank_target: Annotated[
-        str, typer.Option(help="host:port of a rank service. Default: none, all go unscored.")
-    ] = "",
-    rank_model: Annotated[
-        str,
-        typer.Option(
-            help="The served model under which the rank service knows this one. Default: the "
-            "service's own."
-        ),
-    ] = "",
-    report: Annotated[
-        bool,
-        typer.Option(
-            help="Tell the rank service how long answers became. Off for benchmarks that impose "
-            "lengths."
-        ),
-    ] = True,
-    rank_deadline_ms: Annotated[
-        float, typer.Option(help="How long a request waits for its forecast.")
-    ] = 50.0,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    grpc_port: Annotated[int, typer.Option(help="gRPC port; 0 picks a free one.")] = 50052,
-    http_port: Annotated[
-        int, typer.Option(help="Port of the OpenAI-compatible API and /metrics; 0: a free one.")
-    ] = 8000,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
-    threads: Annotated[
-        int, typer.Option(help="Threads of a step on a CPU; 0: all cores but one.")
-    ] = 0,
-    kernels: Annotated[
-        str,
-        typer.Option(
-            help="What computes on a CPU: native (C, compiled at first use by the system's "
-            "compiler), torch, or auto: native where there is a compiler."
-        ),
-    ] = "auto",
-    max_num_seqs: Annotated[int, typer.Option(help="Requests that run at once.")] = 16,
-    max_num_batched_tokens: Annotated[
-        int, typer.Option(help="Tokens of one step, prefill chunks and decodes together.")
-    ] = 512,
-    max_waiting: Annotated[
-        int, typer.Option(help="Requests that may wait; one more is refused with 429.")
-    ] = 10_000,
-    block_size: Annotated[
-        int,
-        typer.Option(
-            help="Tokens per KV block: small ones waste less and read slower. 0: 32, on a GPU what "
-            "its kernel asks for, 256 with FlashAttention 2."
-        ),
-    ] = 0,
-    kv_gib: Annotated[
-        float,
-        typer.Option(
-            help="KV cache in GiB; 0: 0.5 on a CPU, on a GPU what --gpu-memory-utilization leaves."
-        ),
-    ] = 0.0,
-    gpu_memory_utilization: Annotated[
-        float,
-        typer.Option(
-            help="Share of a GPU's memory that may be taken: weights, the largest step, KV cache, "
-            "and what others use of it."
-        ),
-    ] = 0.9,
-    cuda_graphs: Annotated[
-        bool,
-        typer.Option(
-            "--cuda-graphs/--eager",
-            help="On a GPU, record the decode steps at start and repeat them; quicker, and takes "
-            "seconds and some memory.",
-        ),
-    ] = True,
-    prefix_cache: Annotated[
-        bool, typer.Option(help="Keep what requests that begin alike have in common.")
-    ] = True,
-    swap_gib: Annotated[
-        float, typer.Option(help="Host memory for preempted requests in GiB; 0: they recompute.")
-    ] = 0.0,
-    preemption: Annotated[
-        str, typer.Option(help="auto (by cost), recompute or swap, which needs --swap-gib.")
-    ] = "auto",
-    admission: Annotated[
-        str,
-        typer.Option(
-            help="When a request may join those that run: off (it fits), static (and a little "
-            "stays free), predicted (so will everybody's forecast peak)."
-        ),
-    ] = "static",
-    cost: Annotated[
-        str,
-        typer.Option(
-            help="Seconds as BASE,DECODE,PREFILL[,CONTEXT[,SWAP]]: of a step, and per token "
-            "decoded, prefilled, attended to, swapped. Default: measured at start."
-        ),
-    ] = "",
-    speculate: Annotated[
-        str,
-        typer.Option(
-            help="Guess tokens ahead and verify them in one step: off, ngram (what followed the "
-            "last tokens when they were said before: for answers that repeat their prompt) or "
-            "model (--draft-model). Answers stay the same; as load rises, fewer are guessed, down "
-            "to none."
-        ),
-    ] = "off",
-    draft_model: Annotated[
-        str,
-        typer.Option(
-            help="For --speculate model: a smaller model of the same tokenizer, a folder or an id "
-            "on the hub."
-        ),
-    ] = "",
-    max_drafts: Annotated[
-        int, typer.Option(help="Tokens guessed ahead of a request at most, 1 to 32.")
-    ] = 8,
-    drain_seconds: Annotated[
-        float, typer.Option(help="How long a stop waits for streams under way.")
-    ] = 30.0,
-    ready_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="Written once the engine answers: {pid, policy, cost, grpc, http, metrics} "
-            "as JSON."
-        ),
-    ] = None,
-    otlp_endpoint: Annotated[
-        str,
-        typer.Option(
-            help="Where to send OpenTelemetry traces, as http://127.0.0.1:4318 (OTLP over HTTP). "
-            "Default: where the OTEL_ variables say, else nowhere."
-        ),
-    ] = "",
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    config: flags.Config = None,
+    check: flags.Check = False,
+    as_json: flags.AsJson = False,
+    model: flags.Model = "smollm2-135m-instruct",
+    revision: flags.Revision = "",
+    trust_remote_code: flags.TrustRemoteCode = False,
+    allow_pickle: flags.AllowPickle = False,
+    max_model_len: flags.MaxModelLen = 0,
+    served_model_name: flags.ServedModelName = "",
+    policy: flags.Policy = "boost",
+    boost: flags.Boost = "fast",
+    lanes: flags.Lanes = None,
+    max_wait: flags.MaxWait = 0.0,
+    fair_tenants: flags.FairTenants = False,
+    tenant_budget: flags.TenantBudget = None,
+    rank_target: flags.RankTarget = "",
+    rank_model: flags.RankModel = "",
+    report: flags.Report = True,
+    rank_deadline_ms: flags.RankDeadlineMs = 50.0,
+    host: flags.Host = "127.0.0.1",
+    grpc_port: flags.GrpcPort = 50052,
+    http_port: flags.HttpPort = 8000,
+    device: flags.Device = "auto",
+    dtype: flags.Dtype = "auto",
+    threads: flags.Threads = 0,
+    kernels: flags.Kernels = "auto",
+    max_num_seqs: flags.MaxNumSeqs = 16,
+    max_num_batched_tokens: flags.MaxNumBatchedTokens = 512,
+    max_waiting: flags.MaxWaiting = 10_000,
+    block_size: flags.BlockSize = 0,
+    kv_gib: flags.KvGib = 0.0,
+    gpu_memory_utilization: flags.GpuMemoryUtilization = 0.9,
+    cuda_graphs: flags.CudaGraphs = True,
+    prefix_cache: flags.PrefixCache = True,
+    swap_gib: flags.SwapGib = 0.0,
+    preemption: flags.Preemption = "auto",
+    admission: flags.Admission = "static",
+    cost: flags.Cost = "",
+    speculate: flags.Speculate = "off",
+    draft_model: flags.DraftModel = "",
+    max_drafts: flags.MaxDrafts = 8,
+    drain_seconds: flags.DrainSeconds = 30.0,
+    ready_file: flags.ReadyFile = None,
+    otlp_endpoint: flags.OtlpEndpoint = "",
+    log_level: flags.LogLevel = "info",
 ) -> None:
     """Serve a model over gRPC and an OpenAI-compatible API."""
     import os

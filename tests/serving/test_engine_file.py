@@ -38,7 +38,7 @@ def test_the_example_is_resolved_and_the_command_line_goes_first(tmp_path: Path)
     assert (options["model"], sources["model"]) == ("smollm2-135m-instruct", "file")
     assert (options["max_num_seqs"], sources["max_num_seqs"]) == (3, "command line")
     assert (options["fair_tenants"], sources["fair_tenants"]) == (False, "command line")
-    assert (options["block_size"], sources["block_size"]) == (32, "default")
+    assert (options["http_port"], sources["http_port"]) == (8000, "default")
     chat, batch = resolved["lanes"]
     assert (chat["name"], chat["share"], chat["slo"]) == ("chat", 3, {"ttft": 2})
     assert (chat["policy"], batch["policy"], batch["precedence"]) == ("boost", "fcfs", 1)
