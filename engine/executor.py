@@ -16,6 +16,7 @@ from engine.drafting.proposals import Proposals
 from engine.drafting.verify import Verdict, unsound, verify
 from engine.runner import Runner
 from engine.sampling import SamplingParams
+from engine.scoring import score, widened
 from engine.sequence import Sequence
 from engine.taint import Tainted
 from engine.token import Token
@@ -40,6 +41,11 @@ class Executor(Protocol):
 
     def remove(self, request_id: str) -> None:
         """Forget a request; unknown ids are ignored."""
+        ...
+
+    def prompt(self, request_id: str) -> tuple[Token, ...]:
+        """The tokens of a prompt that was computed, with the log probabilities that
+        ``prompt_logprobs`` asked for."""
         ...
 
     def run(self, plan: Plan) -> Mapping[str, tuple[Token, ...]]:
@@ -111,6 +117,9 @@ class TorchExecutor:
     def sequence(self, request_id: str) -> Sequence:
         return self._sequences[request_id]
 
+    def prompt(self, request_id: str) -> tuple[Token, ...]:
+        return self._sequences[request_id].scored_prompt
+
     @property
     def drafted(self) -> Mapping[str, int]:
         return {name: len(drafts) for name, drafts in self._drafts.items()}
@@ -127,7 +136,9 @@ class TorchExecutor:
         if not plan.steps:
             self._runner.wait()
             return {}
-        requests, logits = self._runner.run(plan, self._ahead(self._drafts))
+        wide = widened(plan, self._sequences)
+        requests, logits = self._runner.run(wide, self._ahead(self._drafts))
+        requests, logits = score(plan, self._sequences, requests, logits)
         if not requests:
             return {}
         verdict = verify(requests, logits, self._sequences, self._drafts)

@@ -20,6 +20,7 @@ class Live:
     """``arrived`` is the arrival in Unix seconds; ``request.arrival`` is on the loop's clock.
 
     ``chain`` names what is known of it, for the prefix cache; ``None``: it shares nothing.
+    ``scored``: its first event is to tell how likely its prompt was.
     """
 
     def __init__(
@@ -29,13 +30,20 @@ class Live:
         output: Output,
         arrived: float,
         chain: HashChain | None = None,
+        scored: bool = False,
     ) -> None:
         self.request = request
         self.stream = stream
         self._arrived = arrived
         self._chain = chain
+        self._scored = scored
         self._output = output
         self._first_token: float | None = None
+
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether its next event is to tell how likely its prompt was."""
+        return self._scored and self._first_token is None
 
     def take(self, tokens: tuple[Token, ...], now: float) -> tuple[Tokens, FinishReason | None]:
         """The event of new tokens, and why the request ends with the last of them, if it does.

@@ -105,7 +105,9 @@ class EngineLoop:
                 f"prompt has {len(prompt_ids)} tokens; the model takes {self._stop.window} in "
                 "prompt and answer together"
             )
-        chain = None if self._hasher is None else self._hasher.chain(prompt_ids)
+        # A prompt that is scored is computed in full, whatever others left in the prefix cache.
+        hasher = self._hasher if sampling.prompt_logprobs is None else None
+        chain = None if hasher is None else hasher.chain(prompt_ids)
         request = Request(
             request_id, arrival, len(prompt_ids), forecast,
             tenant=tenant, lane=lane or self._scheduler.lanes[0].name, priority=priority,

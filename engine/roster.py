@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from engine.core.plan import Plan
@@ -80,7 +81,8 @@ class Roster:
     ) -> None:
         """``arrived`` in Unix seconds."""
         output = Output(request.prompt_tokens, sampling, self._stop, self._texts)
-        self._live[request.id] = Live(request, stream, output, arrived, chain)
+        scored = sampling.prompt_logprobs is not None
+        self._live[request.id] = Live(request, stream, output, arrived, chain, scored)
 
     def latencies(self, request_id: str, now: float) -> Latencies | None:
         """Of a request that has not ended, if it did now; ``None`` before its first token."""
@@ -106,7 +108,10 @@ class Roster:
             if live is None:  # aborted while the model ran
                 continue
             try:
+                scored = live.scores_prompt
                 event, reason = live.take(tokens, now)
+                if scored:
+                    event = replace(event, prompt=self._executor.prompt(request_id))
             except Exception as error:  # a tokenizer may fail on what a model says
                 log.error("request %s ends with an error (%s)", request_id, type(error).__name__)
                 finished[request_id] = FinishReason.ERROR

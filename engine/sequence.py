@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from engine.sampling import SamplingParams
+from engine.token import Token
 from engine.usage import Usage
 
 
@@ -17,9 +18,9 @@ class Sequence:
     """Tokens of one generation, prompt first.
 
     ``usage``: tokens used so far, kept where a penalty falls on them. ``ends``: tokens that end the
-    answer. Its random numbers depend on its seed and on how many tokens it has, on nothing else:
-    what is served beside it, being preempted, and guesses that are verified change nothing about
-    them.
+    answer. ``prompt_scores``: the prompt's tokens with their log probabilities, by position. Its
+    random numbers depend on its seed and on how many tokens it has, on nothing else: what is served
+    beside it, being preempted, and guesses that are verified change nothing about them.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Sequence:
     usage: Usage | None = field(repr=False)
     ends: tuple[int, ...] = field(repr=False)
     _seed: bytes = field(repr=False)
+    prompt_scores: dict[int, Token] = field(default_factory=dict, repr=False)
 
     @classmethod
     def start(
@@ -62,6 +64,12 @@ class Sequence:
     def held_back(self) -> tuple[int, ...]:
         """Tokens that must not be sampled next, because the answer may not end yet."""
         return self.ends if self.output_tokens < self.sampling.min_tokens else ()
+
+    @property
+    def scored_prompt(self) -> tuple[Token, ...]:
+        """The prompt's tokens; before the first nothing stands that could make it likely."""
+        known = self.tokens[: self.prompt_tokens]
+        return tuple(self.prompt_scores.get(i, Token(token)) for i, token in enumerate(known))
 
     @property
     def output_tokens(self) -> int:

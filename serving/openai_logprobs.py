@@ -76,4 +76,6 @@ class ChatLogprobs:
 
 
 def _number(logprob: float | None) -> float | None:
-    return None if logprob is None else max(logprob, _LEAST)
+    if logprob is None:
+        return None
+    return logprob if logprob > _LEAST else _LEAST  # what is not a number, too

@@ -46,7 +46,6 @@ class Choice:
         self.ended: Ended | None = None
 
     def add(self, happened: Tokens) -> None:
-        self.tokens += happened.prompt
         if not self._only_prompt:
             self.text += happened.text
             self.tokens += happened.tokens
@@ -91,7 +90,7 @@ class Reply:
                 if isinstance(happened, Ended):
                     self._each[place].end(happened)
                 else:
-                    self._each[place].add(happened)
+                    self._add(place, happened)
         sent = []
         for choice in self._best():
             if choice.ended is None:
@@ -125,7 +124,7 @@ class Reply:
         """Of one event; ``None`` while there is nothing to show."""
         choice, generation = self._each[place], self.choices[place]
         if isinstance(happened, Tokens):
-            choice.add(happened)
+            self._add(place, happened)
             if not choice.text:
                 return None
             chunk = self.answer.chunk(place, *choice.take())
@@ -135,6 +134,12 @@ class Reply:
         assert choice.ended is not None
         last = self.answer.last(place, choice.ended, text, logprobs)
         return self._counted(extra.tell(last, extra.last(generation, happened)), place)
+
+    def _add(self, place: int, happened: Tokens) -> None:
+        if happened.prompt:  # told by the first alone, before any other speaks
+            for choice in self._each[place : place + self.choices.each]:
+                choice.tokens += happened.prompt
+        self._each[place].add(happened)
 
     def _best(self) -> list[Choice]:
         """As many as were asked for, of each prompt; the likeliest first, if more were made."""

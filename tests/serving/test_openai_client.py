@@ -178,6 +178,29 @@ def test_an_echo_repeats_the_prompt(client: openai.OpenAI) -> None:
     assert nothing.usage.completion_tokens == 0
 
 
+def test_an_echo_tells_how_likely_the_prompt_was(client: openai.OpenAI) -> None:
+    """As evaluation harnesses ask: the prompt's own log probabilities, whoever asked before."""
+    asked: Any = {"model": MODEL, "prompt": "The sea is blue. " * 20, "temperature": 0}
+    client.completions.create(max_tokens=1, **asked)  # the prefix cache knows it now
+    answers = [
+        client.completions.create(max_tokens=tokens, echo=True, logprobs=2, n=n, **asked)
+        for tokens, n in ((0, 1), (3, 2))
+    ]
+    told = answers[0].choices[0].logprobs
+    assert "".join(told.tokens) == asked["prompt"] == answers[0].choices[0].text
+    assert told.token_logprobs[0] is told.top_logprobs[0] is None
+    assert all(-30 < logprob <= 0 for logprob in told.token_logprobs[1:])
+    # The sentence becomes likely when it was read before.
+    assert sum(told.token_logprobs[-10:]) > sum(told.token_logprobs[1:11])
+    assert len(told.tokens) == answers[0].usage.prompt_tokens
+    for choice in answers[1].choices:
+        length = len(told.tokens)
+        assert choice.logprobs.token_logprobs[1:length] == told.token_logprobs[1:]
+        assert len(choice.logprobs.tokens) == length + 3
+        offset = choice.logprobs.text_offset[length]
+        assert choice.text[offset:] == "".join(choice.logprobs.tokens[length:])
+
+
 def test_sampling_as_asked(client: openai.OpenAI, greedy: Any) -> None:
     def ask(**more: Any) -> Any:
         return client.chat.completions.create(

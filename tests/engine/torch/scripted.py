@@ -31,6 +31,9 @@ class Script:
             raise ValueError(f"request_id {request_id!r} is in use")
         self.sequences[request_id] = Sequence.start(request_id, prompt_ids, sampling)
 
+    def prompt(self, request_id):
+        return self.sequences[request_id].scored_prompt
+
     def remove(self, request_id):
         self.sequences.pop(request_id, None)
 
