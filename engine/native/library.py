@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import enum
 import logging
+import threading
 import weakref
 from pathlib import Path
 
@@ -21,7 +22,7 @@ DTYPES = (torch.bfloat16, torch.float32)
 
 
 class Native:
-    """One call at a time. Threads end with the object."""
+    """Calls wait for each other: they share threads and scratch memory. Threads end with it."""
 
     def __init__(self, file: Path, threads: int = 1) -> None:
         """Raises ``OSError`` when ``file`` is no library, ``ValueError`` for too many threads."""
@@ -30,6 +31,7 @@ class Native:
         self.file = file
         self._library = library
         self.threads = threads
+        self._lock = threading.Lock()
         self._threads = library.sf_threads_new(threads)
         if not self._threads:
             raise ValueError(f"threads: the system gives no {threads} threads")
@@ -37,13 +39,17 @@ class Native:
 
     def run(self, program: ProgramRecord, step: StepRecord) -> None:
         """One step of a model. The interpreter is free meanwhile. Raises ``MemoryError``."""
-        if self._library.sf_run(program, step, self._threads):
+        with self._lock:
+            failed = self._library.sf_run(program, step, self._threads)
+        if failed:
             raise MemoryError("the step found no memory for its scores")
 
     def attend(self, layer: LayerRecord, step: StepRecord, dtype: torch.dtype) -> None:
         """Store keys and values of one layer, and attend. Raises ``MemoryError``."""
         bf16 = int(dtype == torch.bfloat16)
-        if self._library.sf_attend(layer, step, bf16, self._threads):
+        with self._lock:
+            failed = self._library.sf_attend(layer, step, bf16, self._threads)
+        if failed:
             raise MemoryError("attention found no memory for its scores")
 
     def linear(
@@ -52,11 +58,12 @@ class Native:
         """``x [m, columns]`` times what :meth:`pack` made of ``[rows, columns]``; ``[m, rows]``."""
         x = x.contiguous()
         out = x.new_empty(len(x), rows)
-        self._library.sf_linear(
-            x.data_ptr(), len(x), packed.data_ptr(), rows, x.shape[1],
-            None if bias is None else bias.data_ptr(), out.data_ptr(),
-            int(x.dtype == torch.bfloat16), self._threads,
-        )  # fmt: skip
+        with self._lock:
+            self._library.sf_linear(
+                x.data_ptr(), len(x), packed.data_ptr(), rows, x.shape[1],
+                None if bias is None else bias.data_ptr(), out.data_ptr(),
+                int(x.dtype == torch.bfloat16), self._threads,
+            )  # fmt: skip
         return out
 
     def memory(self, nbytes: int) -> torch.Tensor:

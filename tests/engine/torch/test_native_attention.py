@@ -10,7 +10,7 @@ from engine.attention.native import NativePaged
 from engine.attention.pool import KVShape
 from engine.attention.torch_paged import TorchPaged
 from engine.core.plan import Plan, Step
-from engine.native import library
+from engine.native import build, library
 
 CPU = torch.device("cpu")
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 2e-2}
@@ -164,3 +164,51 @@ def test_a_nan_stays_in_its_sequence(compiled):
     assert found[1][48:].isnan().all(0).any()
     assert found[0][3, 2].isnan().all()
     assert torch.equal(found[0][4:], expected[0][4:])
+
+
+def test_blocks_are_copied_moved_wiped_and_looked_through(compiled):
+    shape = KVShape(layers=3, kv_heads=2, head_dim=6, num_blocks=9, block_size=5)
+    pool = compiled.pool(shape, torch.bfloat16, CPU)
+    assert all(part.count_nonzero() == 0 for part in pool.parts)
+    torch.manual_seed(0)
+    for part in pool.parts:
+        part.normal_()
+    before = [part.clone() for part in pool.parts]
+    pool.copy(torch.tensor([1, 2]), torch.tensor([5, 7]))
+    lifted = pool.lift(torch.tensor([3, 4]))
+    assert lifted.shape == (2, *pool.block)
+    pool.lay(torch.tensor([8, 0]), lifted)
+    for part, old in zip(pool.parts, before, strict=True):
+        sources = torch.tensor([4, 1, 2, 3, 4, 1, 6, 2, 3])
+        assert torch.equal(part, old[sources])
+    pool.parts[2][6, 17] = float("nan")
+    pool.parts[0][3, 0] = float("inf")
+    broken = pool.broken(torch.tensor([1, 3, 6]))
+    assert broken.tolist() == [3, 6]
+    pool.wipe(broken)
+    assert pool.broken(torch.arange(9)).tolist() == []
+    assert all(part[broken].count_nonzero() == 0 for part in pool.parts)
+
+
+def test_a_head_that_is_no_whole_number_of_pairs_is_refused(compiled):
+    with pytest.raises(ValueError, match=r"kv\.head_dim must be a multiple of 2"):
+        compiled.pool(KVShape(1, 1, 5, 1, 4), torch.bfloat16, CPU)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_without_instructions_of_this_cpu(tmp_path, monkeypatch, dtype):
+    """As on a machine that has none of them, compiled from the same source."""
+    monkeypatch.setattr(build, "FLAGS", (("-O2",),))
+    plain = library.load(tmp_path)
+    if plain is None:
+        pytest.skip("no C compiler")
+    lengths = [1, 16, 40, 77]
+    for heads, kv_heads, dim, block in ((9, 3, 64, 32), (4, 2, 24, 5)):
+        work = Sequences(lengths, heads, kv_heads, dim, block, dtype)
+        expected = work.attended(TorchPaged(), whole(lengths), Spec(dim**-0.5))
+        first = work.attended(NativePaged(plain), whole(lengths), Spec(dim**-0.5))
+        again = work.attended(NativePaged(plain), ragged(lengths), Spec(dim**-0.5))
+        for one, two, right in zip(first, again, expected, strict=True):
+            torch.testing.assert_close(one, right, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+            assert torch.equal(one, two)
