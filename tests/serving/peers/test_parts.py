@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from engine.timings import Timing
 from serving.peers import servers
@@ -86,12 +88,42 @@ def test_the_peer_computes_on_the_last_cores_and_sees_nothing_of_our_environment
 
 
 def test_our_command_line_is_one_that_the_engine_takes():
-    from typer.testing import CliRunner
-
     from serving.cli import app
 
     result = CliRunner().invoke(app, [*ours(TERMS, 8001), "--check"])
     assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--concurrency", "4,x"], "--concurrency must be numbers"),
+        (["--concurrency", "0"], "concurrency must name counts"),
+        (["--repeats", "0"], "--repeats must be at least 1"),
+        (["--starts", "0"], "--starts must be at least 1"),
+        (["--prompts", "made-up"], "--prompts must be one of"),
+        (["--cores", "9999"], "--cores: this process may not use"),
+        (["--threads", "9999"], "threads must be 1 to"),
+        (["--dtype", "int4"], "--dtype must be one of"),
+        (["--model", "/nowhere"], "--model: /nowhere is neither"),
+        (["--set-up", "--peer-venv", "/nowhere"], "--peer-venv: /nowhere holds no bin/python"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_a_wrong_option_is_named_before_anything_starts(arguments, problem, tmp_path, monkeypatch):
+    from serving.cli.bench import peers as command
+    from serving.cli.console import explain
+
+    monkeypatch.setenv("SHORTFIRST_HOME", str(tmp_path))
+    (tmp_path / "config.json").touch()
+    line = ["--model", str(tmp_path), *arguments]
+    app = typer.Typer()
+    app.command()(command.peers)
+    result = CliRunner().invoke(app, line)
+    error = explain(result.exception)
+    assert error is not None
+    assert problem in error.message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json"]
 
 
 @pytest.mark.parametrize(
