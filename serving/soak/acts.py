@@ -11,6 +11,8 @@ from typing import Any
 LANES = ("chat", "batch")
 #: Tokens, prompt and answer together, that the soaked engine takes.
 CONTEXT = 320
+#: What some ask for besides, over HTTP: more answers, an early end, more to tell of each token.
+_EXTRAS: tuple[dict[str, Any], ...] = ({}, {}, {}, {"n": 2}, {"stop": ["e"]}, {"logprobs": 2})
 
 
 class Kind(StrEnum):
@@ -53,7 +55,12 @@ class Act:
 
     @property
     def exact(self) -> bool:
-        return self.kind is Kind.ANSWER and bool(self.fields.get("ignore_eos"))
+        ends_early = "stop" in self.fields or not self.fields["ignore_eos"]
+        return self.kind is Kind.ANSWER and not ends_early
+
+    @property
+    def answers(self) -> int:
+        return int(self.fields.get("n", 1))
 
 
 def draw(rng: random.Random) -> Act:
@@ -61,6 +68,8 @@ def draw(rng: random.Random) -> Act:
     kind = rng.choices(list(_SHARES), list(_SHARES.values()))[0]
     protocol = "grpc" if kind is Kind.DEADLINE else rng.choice(("http", "grpc"))
     fields = _fields(rng)
+    if protocol == "http":
+        fields |= rng.choice(_EXTRAS)
     if kind is Kind.BAD:
         fields |= rng.choice(_BAD)
     return Act(

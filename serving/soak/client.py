@@ -23,8 +23,8 @@ class Client:
         self._stub = generate_pb2_grpc.GenerateServiceStub(channel)
 
     async def play(self, act: Act) -> str:
-        """``ok``, ``busy`` (refused for want of room), ``refused`` (by name), ``left`` or ``late``;
-        anything else begins with ``!``."""
+        """``ok``, ``busy`` (refused for want of room), ``refused`` (by name), ``left``, ``late`` or
+        ``failed`` (with its step); anything else begins with ``!``."""
         leave = act.chunks if act.kind is Kind.LEAVE else None
         if act.protocol == "grpc":
             return await self._call(act, leave)
@@ -74,6 +74,8 @@ def _message(fields: dict[str, Any]) -> generate_pb2.GenerateRequest:
 def _refusal(act: Act, code: grpc.StatusCode) -> str:
     if code is _Code.RESOURCE_EXHAUSTED:
         return "busy"
+    if code is _Code.INTERNAL and act.kind is not Kind.BAD:
+        return "failed"
     if act.kind is Kind.BAD and code in _REFUSALS:
         return "refused"
     if act.kind is Kind.DEADLINE and code is _Code.DEADLINE_EXCEEDED:
@@ -88,6 +90,8 @@ def _judge(act: Act, reply: Reply, leave: int | None) -> str:
         return "busy"
     if act.kind is Kind.BAD:
         return "refused" if reply.status in (400, 404) else f"!bad input got {reply.status}"
+    if reply.status == 500:
+        return "failed"
     if reply.status != 200:
         return f"!status {reply.status}"
     if not act.stream:
@@ -95,11 +99,12 @@ def _judge(act: Act, reply: Reply, leave: int | None) -> str:
     if not reply.done:
         return "!the stream broke off"
     if "error" in reply.events[-1]:
-        return f"!{reply.events[-1]['error']['type']}"
+        kind = reply.events[-1]["error"]["type"]
+        return "failed" if kind == "server_error" else f"!{kind}"
     return "ok"
 
 
 def _counted(act: Act, tokens: int) -> str:
-    wanted = act.fields["max_tokens"]
+    wanted = act.answers * act.fields["max_tokens"]
     right = tokens == wanted if act.exact else 0 < tokens <= wanted
     return "ok" if right else f"!{tokens} tokens of {wanted}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,17 +10,39 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from engine.attention.interface import StepContext
+from engine.forward import Forward
 from engine.models import Model, adopt
 from engine.native.library import Native
 from serving.soak.acts import CONTEXT
 
+#: Steps between failures.
+FAILS = 400
 _END = "</s>"
 _CHAT = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
 
 
+class Flaky:
+    """A forward of which one step in so many fails half way."""
+
+    def __init__(self, forward: Forward, every: int) -> None:
+        self._forward = forward
+        self._every = every
+        self._steps = 0
+
+    def __call__(
+        self, ids: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor, step: StepContext
+    ) -> torch.Tensor:
+        logits = self._forward(ids, positions, rows, step)
+        self._steps += 1
+        if self._steps % self._every == 0:
+            raise RuntimeError("a step that was to fail")
+        return logits
+
+
 def tiny_model(native: Native | None = None) -> Model:
     """Llama of one layer, with a byte-level tokenizer; the same each time. ``native``: kernels that
-    run it, torch's when ``None``."""
+    run it, torch's when ``None``. One step in :data:`FAILS` fails."""
     tokens = [*sorted(pre_tokenizers.ByteLevel.alphabet()), _END]
     made = Tokenizer(BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -38,4 +61,5 @@ def tiny_model(native: Native | None = None) -> Model:
                 initializer_range=0.2,
             )
         )  # fmt: skip
-    return adopt(network, tokenizer, "tiny", torch.device("cpu"), native=native)
+    model = adopt(network, tokenizer, "tiny", torch.device("cpu"), native=native)
+    return replace(model, forward=Flaky(model.forward, FAILS))

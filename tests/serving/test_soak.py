@@ -38,7 +38,7 @@ async def test_nothing_is_left_of_600_requests(request: pytest.FixtureRequest) -
     assert report.stats.scheduler.swapped_tokens > 0
     assert report.stats.scheduler.memory.prefix_hit_tokens > 0
     assert sum(lane.refused for lane in report.stats.lanes) > 0
-    assert report.stats.failed_steps == 0
+    assert report.stats.failed_steps > 0
 
 
 def test_the_same_seed_draws_the_same_acts_of_every_kind() -> None:

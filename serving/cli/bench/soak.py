@@ -17,8 +17,9 @@ def soak(
     ] = 32.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """The real server on a tiny random model, both protocols, two lanes, too little memory: clients
-    ask, hang up, miss deadlines and send nonsense. Then what the process holds is counted.
+    """The real server on a tiny random model, both protocols, two lanes, too little memory, steps
+    that fail: clients ask, hang up, miss deadlines and send nonsense. Then what the process holds
+    is counted.
 
     Status 1 when something leaked or a request ended as it should not.
     """
@@ -34,7 +35,7 @@ def soak(
     from serving.soak.config import SoakConfig
     from serving.soak.run import soak as run
 
-    logs.configure("error")
+    logs.configure("critical")  # steps fail on purpose, and say so
     config = SoakConfig(requests, clients, seed, growth_mib)
     torch.set_num_threads(1)  # steps are tiny: more threads would only wait for each other
     native = library.load(Home.resolve().cache / "native")
@@ -57,6 +58,7 @@ def soak(
                                                 f"{memory.preempted_for_order}"),
                 ("tokens swapped, recomputed", f"{memory.swapped_tokens}, "
                                                f"{memory.recomputed_tokens}"),
+                ("steps, failed", f"{report.stats.steps}, {report.stats.failed_steps}"),
                 ("tasks, threads, files before", _counts(report.before)),
                 ("tasks, threads, files after", _counts(report.after)),
                 ("blocks in use after, share", report.after.readings["kv_cache_usage_ratio"]),
