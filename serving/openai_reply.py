@@ -103,14 +103,17 @@ class Reply:
         """The events. An error after the first byte can only be an event itself."""
         if self._told:
             yield event(extra.tell(self.answer.told(), self._told))
-        for place in range(len(self._each)):
-            for chunk in self.answer.first(place):
-                yield event(self._counted(chunk, place))
+        begun: set[int] = set()
         try:
             async with aclosing(self.choices.events()) as events:  # type: ignore[type-var]
                 async for place, happened in events:
-                    if (chunk_ := self._chunk(place, happened)) is not None:
-                        yield event(chunk_)
+                    if place not in begun:
+                        # Not before there is a token: clients take this for the first one.
+                        begun.add(place)
+                        for chunk in self.answer.first(place):
+                            yield event(self._counted(chunk, place))
+                    if (piece := self._chunk(place, happened)) is not None:
+                        yield event(piece)
             if self.call.streaming.usage:
                 yield event(self.answer.usage(self._counts()))
         except RequestError as error:

@@ -80,6 +80,33 @@ async def test_sampling_reaches_the_engine(front: Front) -> None:
     assert (params.seed, params.repetition_penalty, tenant) == ((1 << 64) - 1, 1.0, "acme")
 
 
+async def test_all_of_sampling_reaches_the_engine_and_probabilities_come_back(
+    front: Front,
+) -> None:
+    sampling = Params(
+        presence_penalty=0.5, frequency_penalty=-0.5, min_p=0.25, min_tokens=1, stop=["x", "y"],
+        stop_token_ids=[5], include_stop_str_in_output=True, skip_special_tokens=False, logprobs=1,
+        prompt_logprobs=1, logit_bias={7: -2.5},
+    )  # fmt: skip
+    got = await answers(front.stub.Generate(text(sampling=sampling)))
+    ((params, _, _),) = front.backend.submitted.values()
+    assert (params.presence_penalty, params.frequency_penalty) == (0.5, -0.5)
+    assert (params.min_p, params.min_tokens, params.stop) == (0.25, 1, ("x", "y"))
+    assert (params.stop_token_ids, params.logit_bias) == ((5,), ((7, -2.5),))
+    assert params.include_stop_str_in_output
+    assert not params.skip_special_tokens
+    first, second = got[0].chunk, got[1].chunk
+    assert [(e.token_id, e.HasField("logprob")) for e in first.prompt_logprobs] == [
+        (7, False), (7, True),
+    ]  # fmt: skip
+    assert [(e.token_id, e.logprob) for e in second.logprobs] == [(1, -1.5)]
+    assert [(t.token_id, t.logprob) for t in second.logprobs[0].top] == [(9, -1.0)]
+    assert not second.prompt_logprobs
+    plain = await answers(front.stub.Generate(text()))
+    assert not plain[0].chunk.logprobs
+    assert plain[-1].finish.WhichOneof("stop") is None
+
+
 @pytest.mark.parametrize(
     ("bad", "code", "field"),
     [
@@ -103,6 +130,13 @@ async def test_sampling_reaches_the_engine(front: Front) -> None:
             text(sampling=Params(repetition_penalty=-1)),
             Code.INVALID_ARGUMENT,
             "sampling.repetition_penalty",
+        ),
+        (text(sampling=Params(stop=[""])), Code.INVALID_ARGUMENT, "sampling.stop"),
+        (text(sampling=Params(logprobs=21)), Code.INVALID_ARGUMENT, "sampling.logprobs"),
+        (
+            text(sampling=Params(logit_bias={1: 200})),
+            Code.INVALID_ARGUMENT,
+            "sampling.logit_bias",
         ),
         (text(request_id="r" * 257), Code.INVALID_ARGUMENT, "request_id"),
         (text(tenant="t" * 257), Code.INVALID_ARGUMENT, "tenant"),
