@@ -11,6 +11,7 @@ import torch
 from engine.attention.cuda import CudaPaged
 from engine.attention.interface import StepContext
 from engine.attention.pool import KVShape
+from engine.core.costs import CostModel
 from engine.core.plan import Plan, Step
 from engine.cuda.buckets import Bucket, Buckets
 from engine.cuda.gather import Gather
@@ -19,6 +20,7 @@ from engine.forward import Transformers
 from engine.llama import Llama
 from engine.sampling import SamplingParams
 from tests.engine.torch.cuda_parts import flash_attention_on_cpu
+from tests.engine.torch.drafters import ALWAYS, unreliable
 from tests.engine.torch.reference import ROOMY, TIGHT, random_prompts, reference
 
 CPU = torch.device("cpu")
@@ -172,6 +174,7 @@ def test_padding_changes_no_logits_and_no_block(flash, cuda_model, forward):
 WIDE = Buckets.upto(32, 60)
 SMALL = replace(TIGHT, num_blocks=30)
 #: FlashAttention 2 takes blocks of 256 tokens.
+PAGES = replace(ROOMY, block_size=256, num_blocks=30)
 FEW = replace(TIGHT, block_size=256, num_blocks=6, max_num_batched_tokens=700)
 
 
@@ -206,6 +209,33 @@ def test_flash_attention_gives_the_tokens_of_transformers(
     assert served.tokens == expected
     assert served.preemptions > 0
     assert served.mixed_steps > 0
+
+
+class Watched(CudaPaged):
+    """Remembers what steps were padded to."""
+
+    def batch(self, *arguments):
+        work = super().batch(*arguments)
+        self.seen = [*getattr(self, "seen", ()), work.bucket]
+        return work
+
+
+@pytest.mark.parametrize("config", [PAGES, FEW], ids=["roomy", "tight"])
+def test_drafts_are_verified_in_padded_steps(flash, make_network, cuda_model, serve, config):
+    prompts = random_prompts(7, 1000, 240, 256, seed=3)
+    expected = reference(make_network(), prompts, 18)
+    backend = Watched(Varlen(), CPU, Buckets.upto(32, 2, drafts=4))
+    model = replace(cuda_model(Varlen()), attention=backend)
+    served = serve(
+        model, prompts, SamplingParams(max_tokens=18, temperature=0.0),
+        replace(config, cost=CostModel(0.01, 0.001, 0.001)),
+        speculation=ALWAYS, drafter=unreliable(expected),
+    )  # fmt: skip
+    assert served.tokens == expected
+    assert 0 < served.stats.accepted_tokens < served.stats.drafted_tokens
+    assert {bucket.each for bucket in backend.seen if bucket} == {1, 5}
+    assert None in backend.seen
+    assert config is PAGES or served.preemptions > 0
 
 
 def test_what_the_kernel_refuses_is_gathered(make_network, cuda_model, serve):
