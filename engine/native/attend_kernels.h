@@ -121,8 +121,8 @@ static int NAME(vectors_of)(int rows, int left, int *level) {
     return 1 << most;
 }
 
-/* n scores, of which [low, high) are seen, become weights; returns 1 / their sum. */
-static float NAME(softmax)(float *scores, int n, int low, int high, float softcap,
+/* Weights of n scores, of which [low, high) are seen; returns 1 / their sum. */
+static float NAME(softmax)(float *scores, ELEM *weights, int n, int low, int high, float softcap,
                            const float *sink) {
     if (softcap > 0.0f)
         for (int i = 0; i < n; i += SF_LANES)
@@ -137,7 +137,7 @@ static float NAME(softmax)(float *scores, int n, int low, int high, float softca
     for (int i = 0; i < n; i += SF_LANES) {
         vf weight = v_exp(v_load(scores + i) - highest);
         sum += weight;
-        v_store(scores + i, weight);
+        STORE(weights + i, weight);
     }
     float total = v_sum(sum);
     if (sink) total += v_exp(v_all(*sink - highest))[0];
@@ -242,8 +242,8 @@ static int NAME(attend)(const sf_layer *a, const sf_step *step, const sf_tile *t
         if (r.slots != step->block)
             for (int b = 0; b < r.blocks; b++) row[b * r.slots + step->block] = -INFINITY;
         const float *sink = a->sinks ? a->sinks + kv_head * group + i % group : NULL;
-        inverse[i] = NAME(softmax)(row, r.n, low, high, a->softcap, sink);
-        TO_UNITS(weights + (size_t)i * r.ld, row, r.n);
+        inverse[i] = NAME(softmax)(row, (ELEM *)(weights + (size_t)i * r.ld), r.n, low, high,
+                                   a->softcap, sink);
     }
     for (int i = 0, rows; i < m; i += rows) {
         rows = NAME(rows_of)(m - i);

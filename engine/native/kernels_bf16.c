@@ -16,9 +16,6 @@ SF_INLINE void STORE(uint16_t *p, vf x) {
     vh h = v_to_bf16(x);
     memcpy(p, &h, sizeof h);
 }
-SF_INLINE void TO_UNITS(uint32_t *units, const float *x, int n) {
-    for (int i = 0; i < n; i += SF_LANES) STORE((uint16_t *)units + i, v_load(x + i));
-}
 
 #include "row_kernels.h"
 #include "attend_kernels.h"

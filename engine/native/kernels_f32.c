@@ -13,9 +13,6 @@
 #define MAC v_mac_f32
 
 SF_INLINE void STORE(float *p, vf x) { v_store(p, x); }
-SF_INLINE void TO_UNITS(uint32_t *units, const float *x, int n) {
-    memcpy(units, x, (size_t)n * sizeof *x);
-}
 
 #include "row_kernels.h"
 #include "attend_kernels.h"

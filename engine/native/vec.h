@@ -38,6 +38,9 @@ SF_INLINE vf v_max(vf a, vf b) {
 
 /* Lanes in one fixed order, a tree: the same sum wherever it is taken. */
 SF_INLINE float v_sum(vf x) {
+#ifdef __AVX512F__
+    return _mm512_reduce_add_ps((__m512)x);
+#endif
     float a[SF_LANES];
     v_store(a, x);
     for (int n = SF_LANES / 2; n; n /= 2)
@@ -46,6 +49,9 @@ SF_INLINE float v_sum(vf x) {
 }
 
 SF_INLINE float v_highest(vf x) {
+#ifdef __AVX512F__
+    return _mm512_reduce_max_ps((__m512)x);
+#endif
     float a[SF_LANES];
     v_store(a, x);
     for (int n = SF_LANES / 2; n; n /= 2)
