@@ -43,7 +43,11 @@ def drafter(setup: EngineSetup, model: Model, draft: Model | None) -> Drafter:
     size = cache_size.block_size(draft)
     given = int(_DRAFT_GIB * 2**30 // draft.kv_shape(1, size).nbytes(draft.dtype))
     most = setup.max_num_seqs * math.ceil(draft.context_length / size)
-    return ModelDrafter(draft, DraftModelConfig(max(1, min(given, most)), size))
+    config = DraftModelConfig(max(1, min(given, most)), size)
+    buckets = None
+    if setup.cuda_graphs:
+        buckets = cache_size.buckets(draft, setup.max_num_seqs, size, config.num_blocks)
+    return ModelDrafter(draft, config, buckets)
 
 
 def prepare(

@@ -6,6 +6,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
 from engine.core.plan import Plan, Step
+from engine.cuda.buckets import Buckets
 from engine.drafting.drafter import Wanted
 from engine.models import Model
 from engine.runner import Runner
@@ -76,12 +77,16 @@ class ModelDrafter:
 
     It knows nothing of preemption, prefixes or swaps: it keeps what it computed of a request until
     that is forgotten, or until others need the blocks and it was asked for longest ago.
+    ``buckets``: its passes that become CUDA graphs, on a GPU.
     """
 
-    def __init__(self, model: Model, config: DraftModelConfig) -> None:
+    def __init__(
+        self, model: Model, config: DraftModelConfig, buckets: Buckets | None = None
+    ) -> None:
         self._config = config
         self._window = model.context_length
-        self._runner = Runner(model, model.kv_shape(config.num_blocks, config.block_size))
+        shape = model.kv_shape(config.num_blocks, config.block_size)
+        self._runner = Runner(model, shape, buckets=buckets)
         self._free = list(range(config.num_blocks))
         self._held: dict[str, _Held] = {}  # least recently asked for first
 
