@@ -13,7 +13,7 @@ import torch
 from engine.core.plan import Plan
 from engine.drafting.drafter import Drafter
 from engine.drafting.proposals import Proposals
-from engine.drafting.verify import Verdict, unsound, verify
+from engine.drafting.verify import Verdict, verify
 from engine.runner import Runner
 from engine.sampling import SamplingParams
 from engine.scoring import score, widened
@@ -143,7 +143,7 @@ class TorchExecutor:
             return {}
         verdict = verify(requests, logits, self._sequences, self._drafts)
         if self._drafts:
-            self._undo(plan, requests, logits, verdict)
+            self._undo(plan, verdict)
         for name in verdict.failed:
             log.error("request %s ends: the model's logits are not finite", name)
         for name in lost & verdict.tokens.keys():
@@ -161,12 +161,11 @@ class TorchExecutor:
             return self._tokens
         return self._tokens | {name: self._tokens[name] + more for name, more in drafts.items()}
 
-    def _undo(self, plan: Plan, requests: Seq[str], logits: torch.Tensor, verdict: Verdict) -> None:
+    def _undo(self, plan: Plan, verdict: Verdict) -> None:
         """Clean up after drafts that made numbers which are not finite: those reach their request
         through masked slots, in this step or later. With other drafts, of a token that is known to
         do no harm, they are overwritten."""
-        dirty = {requests[row] for row in unsound(logits, verdict.refused)}
-        dirty.update(self._drafts.keys() & verdict.failed)
+        dirty = verdict.dirty | (self._drafts.keys() & verdict.failed)
         if not dirty:
             return
         steps = tuple(step for step in plan.steps if step.request_id in dirty)
@@ -180,4 +179,4 @@ class TorchExecutor:
         if again:
             second = verify([names[row] for row in again], anew[again], self._sequences, {})
             verdict.tokens |= second.tokens
-            verdict.failed[:] = (set(verdict.failed) - set(names)) | set(second.failed)
+            verdict.failed = (verdict.failed - set(names)) | second.failed
