@@ -98,7 +98,9 @@ def stack(layers: Sequence[nn.Linear], *, pack: bool) -> Callable[[torch.Tensor]
     plain = nn.Linear(weight.shape[1], weight.shape[0], bias is not None, device="meta")
     plain.weight = nn.Parameter(weight, requires_grad=False)
     # The layers keep theirs as parts of it: a GPU has no room for every weight twice.
-    for layer, part in zip(layers, torch.split(weight, [x.out_features for x in layers]), strict=True):
+    for layer, part in zip(
+        layers, torch.split(weight, [x.out_features for x in layers]), strict=True
+    ):
         layer.weight = nn.Parameter(part, requires_grad=False)
     if bias is not None:
         plain.bias = nn.Parameter(bias, requires_grad=False)

@@ -39,7 +39,7 @@ typedef struct {
 
 typedef struct {
     int32_t bf16; /* 1: all elements are bfloat16, 0: floats */
-    int32_t count, buffers;
+    int32_t count;
     sf_heads heads;
     const sf_op *ops;
     void **data;           /* of the buffers: [rows][width] */

@@ -18,7 +18,7 @@ from engine.native.library import Native
 from engine.native.records import Act, Heads, Kind, Op, ProgramRecord, StepRecord
 
 _NONE = -1
-#: Packed weights begin at multiples of this, a large page: none is split by a page that isn't.
+#: Packed weights begin at multiples of this, a line of the cache.
 _ALIGN = 64
 
 
@@ -103,7 +103,7 @@ class Builder:
                 op.second = self._keep(torch.cat([_bias(layer) for layer in layers]))
         record = ProgramRecord(
             bf16=int(self._dtype == torch.bfloat16), count=len(self._ops),
-            buffers=len(self._widths), heads=Heads(*heads, angles.rotary),
+            heads=Heads(*heads, angles.rotary),
             ops=(Op * len(self._ops))(*self._ops),
             widths=(ctypes.c_int32 * len(self._widths))(*self._widths),
         )  # fmt: skip

@@ -45,7 +45,7 @@ class Heads(Structure):
 
 class ProgramRecord(Structure):
     _fields_ = [
-        ("bf16", c_int32), ("count", c_int32), ("buffers", c_int32),
+        ("bf16", c_int32), ("count", c_int32),
         ("heads", Heads),
         ("ops", POINTER(Op)), ("data", POINTER(c_void_p)), ("widths", POINTER(c_int32)),
     ]  # fmt: skip

@@ -1,12 +1,10 @@
 /* Runs a program for one step, and attention alone. */
-#define _GNU_SOURCE
 #include "ops.h"
 
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "gemm.h"
@@ -242,17 +240,4 @@ int sf_run(const sf_program *program, const sf_step *step, sf_threads *threads) 
     }
     free(list);
     return j.failed ? -1 : 0;
-}
-
-/* Ask for large pages where the memory begins and ends on them: reading weights of hundreds of
-   megabytes in small ones waits for address translation. Best effort. */
-void sf_large_pages(void *memory, size_t bytes) {
-#ifdef MADV_HUGEPAGE
-    uintptr_t page = (uintptr_t)1 << 21, begin = ((uintptr_t)memory + page - 1) & ~(page - 1);
-    uintptr_t end = ((uintptr_t)memory + bytes) & ~(page - 1);
-    if (end > begin) madvise((void *)begin, end - begin, MADV_HUGEPAGE);
-#else
-    (void)memory;
-    (void)bytes;
-#endif
 }

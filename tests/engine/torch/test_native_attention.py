@@ -11,8 +11,8 @@ from engine.attention.pool import KVShape
 from engine.attention.torch_paged import TorchPaged
 from engine.core.plan import Plan, Step
 from engine.native import build, library
+from tests.engine.torch.native_parts import CPU, one_by_one, ragged, whole
 
-CPU = torch.device("cpu")
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 2e-2}
 
 
@@ -63,31 +63,6 @@ class Sequences:
                 out[i][first:end] = found[row : row + end - first]
                 row += end - first
         return out
-
-
-def whole(lengths):
-    return [{i: (0, n) for i, n in enumerate(lengths)}]
-
-
-def one_by_one(lengths):
-    return [{i: (0, n - 1)} for i, n in enumerate(lengths) if n > 1] + [
-        {i: (n - 1, n) for i, n in enumerate(lengths)}
-    ]
-
-
-def ragged(lengths, seed=0):
-    """Chunks of random sizes, some sequences in each round."""
-    draw, done = random.Random(seed), [0] * len(lengths)
-    rounds = []
-    while any(d < n for d, n in zip(done, lengths, strict=True)):
-        parts = {}
-        for i, n in enumerate(lengths):
-            if done[i] < n and draw.random() < 0.7:
-                end = min(n, done[i] + draw.choice((1, 1, 2, 5, 17, 40)))
-                parts[i] = (done[i], end)
-                done[i] = end
-        rounds += [parts] if parts else []
-    return rounds
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
