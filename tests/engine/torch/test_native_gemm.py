@@ -193,3 +193,18 @@ def test_nan_and_infinity_stay_in_their_row(gemm, dtype):
     assert y[2].isnan().all()
     assert (y[5] == float("inf")).all()
     assert np.isfinite(np.delete(y.float().numpy(), [2, 5], axis=0)).all()
+
+
+def test_the_benchmark_runs(tmp_path):
+    try:
+        compiler = build.compiler()
+    except build.BuildFailed as error:
+        pytest.skip(str(error))
+    folder, target = SOURCES[0].parent, tmp_path / "bench"
+    sources = [str(folder / "bench" / "gemm.c"), *map(str, SOURCES)]
+    flags = ["-std=gnu11", "-O3", "-march=native", "-Werror", f"-I{folder}", "-pthread"]
+    subprocess.run([compiler, *flags, *sources, "-o", str(target)], check=True)
+    command = [str(target), "bf16", "1", "1", "1", "3"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    rows = [line.split(":")[0].split() for line in said.splitlines()[1:]]
+    assert rows == [["m", "1"], ["m", "3"]]
