@@ -36,7 +36,7 @@ def spec(
         int, typer.Option(help="Guesses of the engine that always guesses as many.")
     ] = 8,
     levels: Annotated[str, typer.Option(help="Requests in flight, each tried.")] = "1,2,4,8,16,32",
-    tokens: Annotated[int, typer.Option(help="Tokens of an answer at most.")] = 96,
+    tokens: Annotated[int, typer.Option(help="Tokens of an answer at most.")] = 64,
     repeats: Annotated[int, typer.Option(help="Repetitions, the engines in turn.")] = 3,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -62,7 +62,7 @@ def spec(
     off at every level. Answers are the same to the token with and without: that is checked.
 
     Prompts are in the prefix cache when the clock starts, so that decoding is what is timed. Takes
-    about four minutes on two cores, --quick a third of one. Leave the machine alone meanwhile.
+    about four minutes on two cores, --quick half a minute. Leave the machine alone meanwhile.
     """
     from engine.bench.speculation import OFF, SpecConfig, fixed, runs, study
     from engine.drafting.speculative import Speculative

@@ -59,7 +59,7 @@ def test_lookup_gives_the_tokens_of_transformers(
     greedy = SamplingParams(max_tokens=60, temperature=0.0)
     served = serve(model, prompts, greedy, config, speculation=ALWAYS, drafter=NgramDrafter())
     assert served.tokens == expected
-    assert served.stats.accepted_tokens > 100
+    assert served.stats.accepted_tokens > 40
     if config is EASY:
         plain = serve(model, prompts, greedy, config)
         assert len(served.plans) < len(plain.plans)
@@ -242,3 +242,24 @@ def test_nothing_is_drafted_for_free_without_room(tiny_model, serve, case, expec
     assert served.tokens == expected
     assert all(plan.tokens <= 32 for plan in served.plans)
     assert any(step.drafts < 4 for plan in served.plans for step in plan.steps if step.decodes)
+
+
+@pytest.mark.slow
+def test_the_bundled_model_gives_the_tokens_of_transformers(bundled_folder, native, serve):
+    """Prompts that ask for copies, looked up under preemption, chunks and swaps."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from engine.bench import copying
+    from engine.models import load
+
+    model = load(bundled_folder, dtype="float32", device="cpu", native=native)
+    prompts = {text: model.encode_chat([("user", text)]) for text in list(copying.prompts())[:10]}
+    plain = AutoModelForCausalLM.from_pretrained(bundled_folder, dtype=torch.float32).eval()
+    expected = reference(plain, prompts, 24)
+    greedy = SamplingParams(max_tokens=24, temperature=0.0)
+    config = preempting(PreemptionMode.SWAP, num_blocks=90, max_num_batched_tokens=100)
+    served = serve(model, prompts, greedy, config, speculation=ALWAYS, drafter=NgramDrafter())
+    assert served.tokens == expected
+    assert served.preemptions > 0
+    assert served.stats.accepted_tokens > 40
