@@ -26,7 +26,7 @@ def adjust(logits: torch.Tensor, sequences: Seq[Sequence], rows: Seq[int]) -> No
     at = [b * size + t for b in rows for t, _ in sequences[b].sampling.logit_bias]
     if at:
         added = [bias for b in rows for _, bias in sequences[b].sampling.logit_bias]
-        flat.index_add_(0, _tensor(at, flat), placed(added, flat.device))
+        flat.index_add_(0, _tensor(at, flat), placed(added, flat.device, torch.float32))
     at = [b * size + t for b in rows for t in sequences[b].held_back]
     if at:
         flat[_tensor(at, flat)] = -torch.inf

@@ -76,6 +76,11 @@ class Generator:
         return self._backend.model
 
     @property
+    def context_length(self) -> int:
+        """Tokens, prompt and answer together, that one request may have."""
+        return self._backend.context_length
+
+    @property
     def ready(self) -> bool:
         return self._backend.alive
 
@@ -190,6 +195,12 @@ class Generator:
             )
         wanted = job.sampling.max_tokens
         if wanted is None:
+            if job.sampling.min_tokens > room:
+                raise invalid(
+                    "min_tokens",
+                    f"{job.sampling.min_tokens} and a prompt of {prompt_tokens} tokens are more "
+                    f"than the {self._backend.context_length} that the model takes",
+                )
             return replace(job.sampling, max_tokens=room)
         if wanted > room:
             raise invalid(

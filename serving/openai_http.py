@@ -125,6 +125,7 @@ class OpenAI:
             "object": "model",
             "created": self._since,
             "owned_by": "shortfirst",
+            "max_model_len": self._generator.context_length,
         }
 
 

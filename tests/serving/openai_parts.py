@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 from prometheus_client import CollectorRegistry
+
+if TYPE_CHECKING:
+    from engine.backend import TorchBackend
+
+
+def bundled_folder(request: pytest.FixtureRequest) -> Path:
+    """The converted bundled model; the test is skipped where there is none."""
+    bundled = pytest.importorskip("engine.bundled")
+    try:
+        bundled.bundled_gguf()
+    except ValueError as error:
+        pytest.skip(str(error))
+    default = request.config.rootpath / ".cache" / "models"
+    return Path(bundled.prepare_bundled(Path(os.environ.get("SHORTFIRST_TEST_CACHE", default))))
 
 
 @contextmanager
-def serve_model(folder: Path) -> Iterator[str]:
-    """The address of a server that runs in a thread of its own."""
+def serve_model(folder: Path) -> Iterator[tuple[str, TorchBackend]]:
+    """The address of a server that runs in a thread of its own, and its engine."""
     from engine.backend import TorchBackend
     from engine.core import policies
     from engine.core.scheduler import SchedulerConfig
@@ -45,7 +62,7 @@ def serve_model(folder: Path) -> Iterator[str]:
     thread.start()
     try:
         assert ready.wait(60)
-        yield addresses[0]
+        yield addresses[0], backend
     finally:
         loop.call_soon_threadsafe(over.set)
         thread.join()

@@ -215,6 +215,14 @@ async def test_what_the_sampler_is_told(front: Front) -> None:
     assert (sampling.include_stop_str_in_output, sampling.skip_special_tokens) == (True, False)
 
 
+async def test_a_least_length_beyond_the_context_window_is_named(front: Front) -> None:
+    answer = await front.client.post(
+        "/v1/chat/completions", json={"messages": CHAT["messages"], "min_tokens": 62}
+    )
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "min_tokens"
+
+
 async def test_the_chat_template_takes_arguments(front: Front) -> None:
     await ask(
         front, "chat/completions", {**CHAT, "chat_template_kwargs": {"enable_thinking": True}}

@@ -83,7 +83,7 @@ def test_all_together_in_order(
 
 
 def test_a_bias_of_100_decides():
-    (token,) = sample(row()[None], [sequence(logit_bias=((211, 100.0),))])
+    (token,) = sample(row()[None], [sequence(logit_bias=((211, 100),))])
     assert token.id == 211
 
 
