@@ -18,7 +18,7 @@ from engine.drafting.ngram import NgramDrafter
 from engine.drafting.speculative import Speculative
 from engine.models import Model
 from engine.runner import Runner
-from serving import engine_setup
+from serving import engine_load
 from serving.engine_setup import EngineSetup
 from serving.speculation_setup import Method
 
@@ -32,7 +32,7 @@ def load_draft(setup: EngineSetup, cache: Path) -> Model | None:
     """The draft model, where ``setup.speculation`` asks for one. Raises ``ValueError``."""
     if setup.speculation.method is not Method.MODEL:
         return None
-    return engine_setup.load(setup, cache, draft=True)
+    return engine_load.load(setup, cache, draft=True)
 
 
 def drafter(setup: EngineSetup, model: Model, draft: Model | None) -> Drafter:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from serving import drafts, engine_options, engine_setup
+from serving import drafts, engine_load, engine_options, engine_setup
 from serving.engine_server import EngineServerConfig, run
 from serving.engine_setup import EngineSetup
 from serving.otlp import OtlpConfig
@@ -36,7 +36,7 @@ def serve(
 
             traces = open_tracing(otlp)
             stack.callback(traces.close)
-        model = engine_setup.load(setup, cache)
+        model = engine_load.load(setup, cache)
         setup = engine_setup.with_cost(setup, model)
         speculative = drafts.prepare(setup, model, drafts.load_draft(setup, cache))
         start = engine_setup.starter(setup, model, speculative=speculative)

@@ -1,4 +1,4 @@
-"""From what an operator chose to a backend that runs: model, KV cache, cost model, lanes, loop."""
+"""What an operator chose, and from a loaded model to a backend: KV cache, cost model, lanes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from engine import cache_size, models
-from engine.backend import ThreadsConfig, TorchBackend
+from engine.backend import TorchBackend
 from engine.core.config import (
     AdmissionConfig,
     AdmissionMode,
@@ -23,16 +21,13 @@ from engine.core.costs import CostModel
 from engine.core.fairness import FairnessConfig
 from engine.core.lanes import Lane, LaneConfig
 from engine.core.policies import make
-from engine.devices import resolve_device, resolve_dtype
 from engine.drafting.speculative import Speculative
 from engine.executor import TorchExecutor
-from engine.native import library
 from engine.native.library import Kernels
 from engine.profile import profile
 from engine.runner import Runner
 from engine.sources import ModelSource
 from ranker.types import Outcome
-from serving import cores
 from serving.lanes_file import LaneSpec
 from serving.speculation_setup import Method, SpeculationSetup
 
@@ -152,35 +147,6 @@ class EngineSetup:
             preemption=PreemptionConfig(self.preemption),
             cost=self.cost,
         )
-
-
-def load(setup: EngineSetup, cache: Path, draft: bool = False) -> models.Model:
-    """Find the model, or its draft model, get or convert it at first use, and load it. Raises
-    ``ValueError``."""
-    threads = setup.threads or max(1, cores.usable() - 1)
-    ThreadsConfig(threads).apply()
-    source, name = setup.source, setup.name
-    if draft:
-        source, name = replace(source, model=setup.speculation.draft_model, revision=""), ""
-    device = resolve_device(setup.device)
-    dtype = resolve_dtype(setup.dtype, device)
-    with ThreadPoolExecutor(1) as other:
-        # At first use both take their time: the kernels' compiler, and converting a model.
-        kernels = None
-        if device.type == "cpu":
-            kernels = other.submit(library.load, cache / "native", threads, setup.kernels)
-        folder = source.folder(cache, str(dtype).removeprefix("torch."), log.info)
-        native = kernels.result() if kernels else None
-    return models.load(
-        folder,
-        name=name or source.default_name,
-        device=device,
-        dtype=dtype,
-        max_model_len=setup.max_model_len,
-        trust_remote_code=source.trust_remote_code,
-        allow_pickle=source.allow_pickle,
-        native=native,
-    )
 
 
 def starter(

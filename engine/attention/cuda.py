@@ -30,14 +30,20 @@ class CudaPaged:
     """A :class:`~engine.attention.interface.Backend`; runs on a CPU too, for the tests.
 
     ``kernel`` computes what it does not refuse, torch operators the rest. ``buckets``: what steps
-    that only decode are padded to, for their graphs; ``None``: they are not.
+    that only decode are padded to, for their graphs; ``None``: they are not. ``obstacle``: why no
+    fast kernel serves, or empty.
     """
 
     def __init__(
-        self, kernel: Kernel, device: torch.device, buckets: Buckets | None = None
+        self,
+        kernel: Kernel,
+        device: torch.device,
+        buckets: Buckets | None = None,
+        obstacle: str = "",
     ) -> None:
         self.kernel = kernel
         self.buckets = buckets
+        self.obstacle = obstacle
         self._device = device
         self._rest = Gather()
         self._staging = Staging(device)
@@ -48,7 +54,7 @@ class CudaPaged:
 
     def padded(self, buckets: Buckets) -> CudaPaged:
         """The same for an engine whose decode steps are to be padded."""
-        return CudaPaged(self.kernel, self._device, buckets)
+        return CudaPaged(self.kernel, self._device, buckets, self.obstacle)
 
     def pool(self, shape: KVShape, dtype: torch.dtype, device: torch.device) -> PagePool:
         """Raises ``ValueError`` when blocks are not of a size that the kernel takes."""
@@ -123,7 +129,7 @@ def choose(
         log.info("attention: %s", why)
     level = logging.INFO if dtype == torch.float32 else logging.WARNING
     log.log(level, "attention: torch operators, slowly and without CUDA graphs: %s", why)
-    return CudaPaged(Gather(), device)
+    return CudaPaged(Gather(), device, obstacle=why)
 
 
 def _kernels(device: torch.device) -> Iterator[varlen.Varlen]:

@@ -117,8 +117,9 @@ Threads = Annotated[int, typer.Option(help="Threads of a step on a CPU; 0: all c
 Kernels = Annotated[
     str,
     typer.Option(
-        help="What computes on a CPU: native (C, compiled at first use by the system's "
-        "compiler), torch, or auto: native where there is a compiler."
+        help="On a CPU: native (C, compiled at first use by the system's compiler), torch, or "
+        "auto: native where there is a compiler. On a GPU auto refuses where torch has no fast "
+        "attention for the model, and torch serves all the same, slowly."
     ),
 ]
 MaxNumSeqs = Annotated[int, typer.Option(help="Requests that run at once.")]

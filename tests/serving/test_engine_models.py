@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from engine.attention.cuda import CudaPaged
 from engine.core.costs import CostModel
+from engine.cuda.gather import Gather
 from engine.native.library import Kernels
-from serving.engine_setup import EngineSetup, load, starter
-
-pytest.importorskip("torch")
+from serving.engine_load import check_attention, load
+from serving.engine_setup import EngineSetup, starter
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +79,25 @@ def test_more_than_there_is_and_less_than_is_needed(
     setup = setup_of(gguf, **changes)
     with pytest.raises(ValueError, match=said):
         starter(setup, load(setup, cache))
+
+
+@pytest.mark.parametrize(
+    ("kernels", "dtype", "refused"),
+    [
+        (Kernels.AUTO, "bfloat16", True),
+        (Kernels.AUTO, "float32", False),
+        (Kernels.NATIVE, "float32", True),
+        (Kernels.TORCH, "bfloat16", False),
+    ],
+)
+def test_a_gpu_without_a_fitting_kernel_serves_only_who_asks_for_it(
+    gguf: Path, cache: Path, kernels: Kernels, dtype: str, refused: bool
+) -> None:
+    model = load(setup_of(gguf, dtype=dtype), cache)
+    slow = CudaPaged(Gather(), torch.device("cpu"), obstacle="it is too old")
+    model = replace(model, attention=slow)
+    if refused:
+        with pytest.raises(ValueError, match="it is too old; --kernels torch serves"):
+            check_attention(model, kernels)
+    else:
+        check_attention(model, kernels)

@@ -81,7 +81,7 @@ def calibrate(
     from engine.bench.clocks import ClockKind, ProcessorClock, WallClock
     from engine.bench.drive import Driver
     from engine.core.lanes import LaneConfig
-    from serving import engine_setup, logs
+    from serving import engine_load, engine_setup, logs
     from serving.cli.console import note, print_json, progress
     from serving.lanes_file import LaneSpec
     from serving.paths import Home
@@ -104,7 +104,7 @@ def calibrate(
         kv_gib=kv_gib,
     )
     drawn = sources.read(lengths)
-    loaded = engine_setup.load(setup, Home.resolve().cache)
+    loaded = engine_load.load(setup, Home.resolve().cache)
     timer = ProcessorClock() if clock == ClockKind.PROCESSOR else WallClock()
     if clock == ClockKind.PROCESSOR:
         _check_one_thread(loaded)

@@ -66,7 +66,7 @@ def spec(
     """
     from engine.bench.speculation import OFF, SpecConfig, fixed, runs, study
     from engine.drafting.speculative import Speculative
-    from serving import drafts, engine_setup, logs
+    from serving import drafts, engine_load, engine_setup, logs
     from serving.cli.console import note, print_json, progress
     from serving.paths import Home
     from serving.speculation_setup import Method, SpeculationSetup
@@ -89,7 +89,7 @@ def spec(
     )
     cache = Home.resolve().cache
     note("Loading the model and timing a few steps ...")
-    loaded = engine_setup.load(setup, cache)
+    loaded = engine_load.load(setup, cache)
     setup = engine_setup.with_cost(setup, loaded)
     draft = drafts.load_draft(setup, cache)
     auto = drafts.prepare(setup, loaded, draft)

@@ -173,3 +173,4 @@ def test_what_no_kernel_serves_is_told(monkeypatch, caplog, dtype, head_dim, cap
         chosen = choose(CPU, dtype, 6, 2, head_dim)
     assert isinstance(chosen.kernel, Gather)
     assert reason in caplog.text
+    assert reason in chosen.obstacle
