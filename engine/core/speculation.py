@@ -34,9 +34,11 @@ class SpeculationConfig:
     model; 0 for n-gram lookup. prior: acceptance rate assumed until drafts were seen. memory:
     drafts that the measured rate averages over; own_memory: those of one request that its own
     rate does. probe_every: while drafting does not pay for a request, one step of so many drafts a
-    single token, to notice when it would. steps: ``(tokens, seconds)`` of steps that were measured,
-    fewest first, between which others lie on a line; beyond them, and without any, a draft costs
-    what the cost model says of a prefilled token.
+    single token, to notice when it would. margin: drafts are taken when they promise at least this
+    share more tokens per second than none; less is lost in what nobody measures (found: up to 15 %
+    lost where drafts just paid by the numbers). steps: ``(tokens, seconds)`` of steps that were
+    measured, fewest first, between which others lie on a line; beyond them, and without any, a
+    draft costs what the cost model says of a prefilled token.
 
     Raises ``ValueError`` naming the field.
     """
@@ -47,6 +49,7 @@ class SpeculationConfig:
     memory: int = 256
     own_memory: int = 16
     probe_every: int = 64
+    margin: float = 0.05
     steps: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
@@ -55,6 +58,8 @@ class SpeculationConfig:
                 raise ValueError(f"speculation.{name} must be >= 1, got {getattr(self, name)}")
         if not self.draft_seconds >= 0.0:
             raise ValueError(f"speculation.draft_seconds must be >= 0, got {self.draft_seconds}")
+        if not self.margin >= 0.0:
+            raise ValueError(f"speculation.margin must be >= 0, got {self.margin}")
         if not 0.0 <= self.prior < 1.0:
             raise ValueError(f"speculation.prior must lie in [0, 1), got {self.prior}")
         if any(seconds <= 0.0 for _, seconds in self.steps) or any(
@@ -149,7 +154,7 @@ class Speculation:
             for depth in range(1, self.config.max_drafts + 1)
         )
         tokens, rows, deepest, best, taken = float(batch), 0.0, 0, 0.0, 0
-        best = tokens / self._seconds(batch, 0.0)
+        best = (1.0 + self.config.margin) * tokens / self._seconds(batch, 0.0)
         for i, (chance, depth, level) in enumerate(ahead):
             count = counts[level]
             budget -= count

@@ -41,6 +41,16 @@ def test_a_draft_model_that_takes_long_drafts_less():
     assert chosen(quick, 1) > chosen(slow, 1) > chosen(slower, 1) == 0
 
 
+def test_what_drafts_promise_must_be_worth_it():
+    def taken(margin):
+        config = SpeculationConfig(max_drafts=1, steps=((1, 1.0), (2, 1.5)), margin=margin)
+        return Speculation(config, COST).choose(["a"], 10)
+
+    # At the rate of the prior, which is rounded down, one draft gives 1.59 tokens for 1.5 s.
+    assert taken(0.05) == {"a": 1}
+    assert taken(0.07) == {}
+
+
 def test_a_request_whose_drafts_never_stand_gets_none_and_others_keep_theirs():
     speculation = Speculation(SpeculationConfig(steps=KNEE, probe_every=10**6), COST)
     for _ in range(40):
@@ -93,7 +103,7 @@ def test_the_budget_of_the_step_is_kept():
 def test_no_other_choice_gives_more_tokens_a_second(rates, knee, slope):
     steps = ((1, 0.01), (1 + knee, 0.0101), (100, 0.0101 + slope * (99 - knee)))
     config = SpeculationConfig(
-        max_drafts=3, steps=steps, prior=0.0, own_memory=1, probe_every=10**6
+        max_drafts=3, steps=steps, prior=0.0, own_memory=1, probe_every=10**6, margin=0.0
     )
     speculation = Speculation(config, COST)
     for i, rate in enumerate(rates):
@@ -130,6 +140,7 @@ def test_no_other_choice_gives_more_tokens_a_second(rates, knee, slope):
         ({"own_memory": 0}, "own_memory"),
         ({"probe_every": 0}, "probe_every"),
         ({"draft_seconds": -1.0}, "draft_seconds"),
+        ({"margin": -0.1}, "margin"),
         ({"prior": 1.0}, "prior"),
         ({"steps": ((2, 0.1), (1, 0.2))}, "steps"),
         ({"steps": ((1, 0.0),)}, "steps"),
