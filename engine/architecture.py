@@ -41,8 +41,9 @@ def _replaceable(config: Any) -> bool:
 
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         return True
-    family = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
-    return hasattr(sys.modules[family.__module__], "ALL_ATTENTION_FUNCTIONS")
+    module = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].__module__
+    own = module.startswith("transformers.models.")
+    return not own or hasattr(sys.modules[module], "ALL_ATTENTION_FUNCTIONS")
 
 
 def positions(config: Any, limit: int = 0) -> tuple[int, str]:

@@ -144,9 +144,7 @@ def test_everything_at_once(make_network, tiny_model, make_server, seed):
 
 
 @pytest.mark.slow
-def test_the_bundled_model_in_conversations_with_little_memory(
-    bundled_folder, make_server, native
-):
+def test_the_bundled_model_in_conversations_with_little_memory(bundled_folder, make_server, native):
     """A system prompt that all share, two turns each, swaps, and urgent ones that go first."""
     import torch
     from transformers import AutoModelForCausalLM
