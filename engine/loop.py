@@ -21,6 +21,7 @@ from engine.detokenise import Detokenisers
 from engine.events import Dead, InUse, Overloaded
 from engine.executor import Executor, attempt
 from engine.hashing import BlockHasher
+from engine.intake import Intake
 from engine.live import OnOutcome
 from engine.roster import Roster
 from engine.sampling import SamplingParams
@@ -58,8 +59,7 @@ class EngineLoop:
     ) -> None:
         self._scheduler = scheduler
         self._executor = executor
-        self._stop = stop
-        self._hasher = hasher
+        self._intake = Intake(stop, hasher, scheduler.lanes[0].name)
         self._clock = clock
         self._wall = wall
         self._roster = Roster(executor, stop, texts, served_model, on_outcome)
@@ -100,18 +100,9 @@ class EngineLoop:
         stream = Stream(request_id, asyncio.get_running_loop())
         now = self._clock()
         arrival = now if arrival is None else min(arrival, now)
-        if self._stop.limit(len(prompt_ids), sampling.max_tokens) < 1:
-            raise ValueError(
-                f"prompt has {len(prompt_ids)} tokens; the model takes {self._stop.window} in "
-                "prompt and answer together"
-            )
-        # A prompt that is scored is computed in full, whatever others left in the prefix cache.
-        hasher = self._hasher if sampling.prompt_logprobs is None else None
-        chain = None if hasher is None else hasher.chain(prompt_ids)
-        request = Request(
-            request_id, arrival, len(prompt_ids), forecast,
-            tenant=tenant, lane=lane or self._scheduler.lanes[0].name, priority=priority,
-            block_hashes=() if chain is None else chain.hashes,
+        request, chain = self._intake.request(
+            request_id, prompt_ids, sampling, forecast,
+            tenant=tenant, lane=lane, priority=priority, arrival=arrival,
         )  # fmt: skip
         with self._changed:
             if self._dead or self._closing or not self._accepting:
@@ -139,7 +130,8 @@ class EngineLoop:
         """End a request early and free its memory; unknown and finished ids are ignored."""
         with self._changed:
             now = self._clock()
-            request = self._scheduler.abort(request_id, now)
+            # The death of the loop has ended all of them already.
+            request = None if self._dead else self._scheduler.abort(request_id, now)
             if request is None:
                 return
             events = self._end(request, FinishReason.ABORT, now)

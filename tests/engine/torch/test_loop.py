@@ -141,7 +141,7 @@ async def test_a_broken_stop_rule_does_not_end_the_loop(engine, script, monkeypa
         raise RuntimeError("stop bug")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(engine._stop), "check", broken)
+        patch.setattr(StopRule, "check", broken)
         doomed = await engine.submit("a", [1], SamplingParams())
         assert (await collect(doomed))[2].reason is FinishReason.ERROR
     assert (await collect(await engine.submit("b", [1], SamplingParams())))[0] == "fghij"
@@ -161,6 +161,7 @@ async def test_a_dead_loop_fails_every_stream(engine, script, monkeypatch):
     assert (await collect(running))[2].reason is FinishReason.ERROR
     assert (await collect(waiting))[2].reason is FinishReason.ERROR
     assert not engine.alive
+    engine.abort("a")  # by a client that hung up at that moment
     with pytest.raises(Dead):
         await engine.submit("c", [1], SamplingParams())
 
