@@ -64,7 +64,11 @@ def _sources() -> list[Path]:
 def _find(cache: Path, key: str) -> Path | None:
     """A library with that key whose content is what its name says; others of that key go."""
     for file in sorted(cache.glob(f"{_PREFIX}{key}-*.so")):
-        if file.stem.rpartition("-")[2] == _hash(file.read_bytes()):
+        try:
+            content = file.read_bytes()
+        except FileNotFoundError:  # another process threw it away meanwhile
+            continue
+        if file.stem.rpartition("-")[2] == _hash(content):
             return file
         log.warning("%s is damaged and is built again", file.name)
         file.unlink(missing_ok=True)
@@ -98,7 +102,7 @@ def _compile_with(command: str, flags: Sequence[str], folder: Path) -> Path:
             if process.returncode:
                 raise BuildFailed(f"{Path(command).name} fails on {source.name}: {_first(errors)}")
     except subprocess.TimeoutExpired:
-        raise BuildFailed(f"{Path(command).name} took over {_TIMEOUT_S:.0f} s") from None
+        raise _too_slow(command) from None
     finally:
         for process in started:
             if process.poll() is None:
@@ -106,10 +110,21 @@ def _compile_with(command: str, flags: Sequence[str], folder: Path) -> Path:
             process.communicate()
     library = folder / "library.so"
     linking = [command, "-shared", "-pthread", *map(str, objects), "-o", str(library), "-lm"]
-    linked = subprocess.run(linking, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    linked = _run(linking)
     if linked.returncode:
         raise BuildFailed(f"{Path(command).name} cannot link: {_first(linked.stderr)}")
     return library
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise _too_slow(command[0]) from None
+
+
+def _too_slow(command: str) -> BuildFailed:
+    return BuildFailed(f"{Path(command).name} took over {_TIMEOUT_S:g} s")
 
 
 def _first(errors: bytes) -> str:
@@ -118,8 +133,7 @@ def _first(errors: bytes) -> str:
 
 
 def _key(command: str) -> str:
-    version = subprocess.run([command, "--version"], capture_output=True, timeout=60, check=False)
-    parts = [version.stdout, repr((FLAGS, _ALWAYS)).encode(), _cpu().encode()]
+    parts = [_run([command, "--version"]).stdout, repr((FLAGS, _ALWAYS)).encode(), _cpu().encode()]
     for source in _sources():
         parts += [source.name.encode(), source.read_bytes()]
     return _hash(*parts)

@@ -57,6 +57,18 @@ def test_a_damaged_file_is_built_again(few_sources, tmp_path, caplog):
     assert "damaged" in caplog.text
 
 
+def test_a_damaged_file_that_another_process_threw_away(few_sources, tmp_path, monkeypatch):
+    made = build.build(tmp_path)
+    content = made.read_bytes()
+    made.unlink()
+    # As if it went between the listing and the reading.
+    listing = type(made).glob
+    monkeypatch.setattr(type(made), "glob", lambda folder, pattern: (
+        iter([made]) if folder == tmp_path else listing(folder, pattern)
+    ))  # fmt: skip
+    assert build.build(tmp_path).read_bytes() == content
+
+
 def _build(folder, cache):
     build._sources = lambda: sorted(folder.glob("*.[ch]"))
     return build.build(cache)
@@ -94,6 +106,16 @@ def test_a_compiler_that_fails_is_no_compiler(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("CC", str(broken))
     assert load(tmp_path / "cache") is None
     assert "out of order" in caplog.text
+
+
+def test_a_compiler_that_never_ends_is_no_compiler(tmp_path, monkeypatch, caplog):
+    stuck = tmp_path / "stuck-cc"
+    stuck.write_text(f"#!{sys.executable}\nimport signal\nsignal.pause()\n")
+    stuck.chmod(stuck.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CC", str(stuck))
+    monkeypatch.setattr(build, "_TIMEOUT_S", 0.1)
+    assert load(tmp_path / "cache") is None
+    assert "stuck-cc took over 0.1 s" in caplog.text
 
 
 def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(few_sources, tmp_path, caplog):
