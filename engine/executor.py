@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
+from functools import partial
 from itertools import chain
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from engine.drafting.proposals import Proposals
 from engine.drafting.verify import Verdict, verify
 from engine.runner import Runner
 from engine.sampling import SamplingParams
-from engine.scoring import score, widened
+from engine.scoring import run_scored
 from engine.sequence import Sequence
 from engine.taint import Tainted
 from engine.token import Token
@@ -136,9 +137,8 @@ class TorchExecutor:
         if not plan.steps:
             self._runner.wait()
             return {}
-        wide = widened(plan, self._sequences)
-        requests, logits = self._runner.run(wide, self._ahead(self._drafts))
-        requests, logits = score(plan, self._sequences, requests, logits)
+        run = partial(self._runner.run, tokens=self._ahead(self._drafts))
+        requests, logits = run_scored(plan, self._sequences, run)
         if not requests:
             return {}
         verdict = verify(requests, logits, self._sequences, self._drafts)

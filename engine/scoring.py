@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 
@@ -12,6 +12,41 @@ from engine.core.plan import Plan, Step
 from engine.sampler_logprobs import report
 from engine.sequence import Sequence
 
+#: Rows that are scored at once, each as long as the vocabulary: those of a long prompt together
+#: could fill the memory, and the step would fail for everyone in it.
+_ROWS = 256
+
+#: What was run of a plan: the requests that sample, by row, and their logits.
+Rows = tuple[tuple[str, ...], torch.Tensor]
+
+
+def run_scored(plan: Plan, sequences: Mapping[str, Sequence], run: Callable[[Plan], Rows]) -> Rows:
+    """``run`` ``plan``, in several passes if it scores long prompts, and note what their tokens'
+    log probabilities are; what is left to sample from."""
+    before, rest = _split(plan, sequences)
+    for each in before:
+        _score(each, sequences, *run(_widened(each, sequences)))
+    return _score(rest, sequences, *run(_widened(rest, sequences)))
+
+
+def _split(plan: Plan, sequences: Mapping[str, Sequence]) -> tuple[list[Plan], Plan]:
+    """Passes that come first, and the end of ``plan``, with at most ``_ROWS`` rows to score in
+    each; in the end one of each request at least."""
+    before: list[Plan] = []
+    steps, room = [], _ROWS
+    for step in plan.steps:
+        if _scores(step, sequences[step.request_id]):
+            last = max(1, min(step.tokens, room))
+            room = max(0, room - last)
+            end = step.start + step.tokens - last
+            for start in range(step.start, end, _ROWS):
+                count = min(_ROWS, end - start)
+                part = step._replace(start=start, tokens=count, samples=False)
+                before.append(replace(plan, steps=(part,)))
+            step = step._replace(start=end, tokens=last)
+        steps.append(step)
+    return before, replace(plan, steps=tuple(steps)) if before else plan
+
 
 def _scores(step: Step, sequence: Sequence) -> bool:
     """Whether ``step`` computes rows of the prompt that are to be scored."""
@@ -19,7 +54,7 @@ def _scores(step: Step, sequence: Sequence) -> bool:
     return asked and not step.drafts and step.start < sequence.prompt_tokens
 
 
-def widened(plan: Plan, sequences: Mapping[str, Sequence]) -> Plan:
+def _widened(plan: Plan, sequences: Mapping[str, Sequence]) -> Plan:
     """``plan`` with the logits of every row that is to be scored, as drafts have them."""
     if not any(_scores(step, sequences[step.request_id]) for step in plan.steps):
         return plan
@@ -32,12 +67,12 @@ def widened(plan: Plan, sequences: Mapping[str, Sequence]) -> Plan:
     return replace(plan, steps=tuple(steps))
 
 
-def score(
+def _score(
     plan: Plan, sequences: Mapping[str, Sequence], requests: Seq[str], logits: torch.Tensor
-) -> tuple[tuple[str, ...], torch.Tensor]:
+) -> Rows:
     """Note the prompt's log probabilities in the sequences; what is left to sample from.
 
-    ``requests`` and ``logits`` are what :func:`widened` ``plan`` gave: the rows of a request stand
+    ``requests`` and ``logits`` are what :func:`_widened` ``plan`` gave: the rows of a request stand
     together, in order.
     """
     scored = {s.request_id: s for s in plan.steps if _scores(s, sequences[s.request_id])}

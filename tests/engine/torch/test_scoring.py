@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from engine import scoring
 from engine.sampling import SamplingParams
 from tests.engine.torch.reference import ROOMY, TIGHT, random_prompts
 
@@ -14,10 +15,12 @@ def expected(network, ids):
     return torch.log_softmax(logits, -1)
 
 
+@pytest.mark.parametrize("rows", [256, 7], ids=["one pass", "passes"])
 @pytest.mark.parametrize("config", [ROOMY, TIGHT], ids=["roomy", "tight"])
 def test_a_prompt_is_scored_in_one_piece_and_in_chunks(
-    make_network, make_model, make_server, config
+    make_network, make_model, make_server, monkeypatch, config, rows
 ):
+    monkeypatch.setattr(scoring, "_ROWS", rows)
     network = make_network()
     prompts = random_prompts(4, 1000, 30, 90)
     server = make_server(make_model(make_network()), config)
@@ -29,6 +32,14 @@ def test_a_prompt_is_scored_in_one_piece_and_in_chunks(
         kept(name)
 
     server.executor.remove = remove
+    asked, run = [], server.executor._runner.run
+
+    def counted(plan, tokens):
+        names, logits = run(plan, tokens)
+        asked.append(len(names))
+        return names, logits
+
+    server.executor._runner.run = counted
     for i, (name, ids) in enumerate(prompts.items()):
         wanted = i if i % 2 else None  # neighbours that do not ask
         sampling = SamplingParams(
@@ -36,6 +47,8 @@ def test_a_prompt_is_scored_in_one_piece_and_in_chunks(
         )
         server.submit(name, ids, sampling)
     server.run()
+    # One of each request at least, besides.
+    assert max(asked) <= rows + len(prompts)
     for i, (name, ids) in enumerate(prompts.items()):
         whole = expected(network, ids + server.tokens[name])
         assert [token.id for token in scored[name]] == ids
