@@ -47,6 +47,7 @@ class NativePaged:
         pool, batch = step.pool, step.batch
         assert isinstance(pool, NativePool)
         assert isinstance(batch, NativeBatch)
+        _check(q, k, v, pool)
         q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
         out = torch.empty(q.shape, dtype=q.dtype)
         sinks = None if spec.sinks is None else spec.sinks.detach().float().contiguous()
@@ -60,3 +61,16 @@ class NativePaged:
         )  # fmt: skip
         self.native.attend(record, batch.record, q.dtype)
         return out
+
+
+def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pool: NativePool) -> None:
+    """C reads and writes where it is told to: what does not fit the pool must not get there."""
+    wanted = (len(q), pool.shape.kv_heads, pool.shape.head_dim)
+    if not (k.shape == v.shape == wanted and q.shape[2] == wanted[2]):
+        raise NotImplementedError(
+            f"keys {list(k.shape)} and values {list(v.shape)} for a cache of {list(wanted)}"
+        )
+    if not q.dtype == k.dtype == v.dtype == pool.dtype:
+        raise NotImplementedError(
+            f"queries, keys and values of {q.dtype}, {k.dtype}, {v.dtype} for one of {pool.dtype}"
+        )

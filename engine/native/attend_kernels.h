@@ -32,12 +32,15 @@ static void NAME(store)(const sf_layer *a, const sf_step *step, int sequence, in
 
 #include "attend_products.h"
 
+/* Before anything is hidden: the cap of -infinity is a score like others. */
+static void NAME(cap)(float *scores, int n, float softcap) {
+    for (int i = 0; i < n; i += SF_LANES)
+        v_store(scores + i, softcap * v_tanh(v_load(scores + i) / softcap));
+}
+
 /* Weights of n scores, of which [low, high) are seen; returns 1 / their sum. */
-static float NAME(softmax)(float *scores, ELEM *weights, int n, int low, int high, float softcap,
+static float NAME(softmax)(float *scores, ELEM *weights, int n, int low, int high,
                            const float *sink) {
-    if (softcap > 0.0f)
-        for (int i = 0; i < n; i += SF_LANES)
-            v_store(scores + i, softcap * v_tanh(v_load(scores + i) / softcap));
     for (int i = 0; i < low; i++) scores[i] = -INFINITY;
     for (int i = high; i < n; i++) scores[i] = -INFINITY;
     vf most = v_load(scores);
@@ -150,11 +153,11 @@ static int NAME(attend)(const sf_layer *a, const sf_step *step, const sf_tile *t
         int high = (own - begun) / step->block * r.slots + (own - begun) % step->block + 1;
         int low = oldest <= begun ? 0 : (oldest - begun) / step->block * r.slots
                                         + (oldest - begun) % step->block;
+        if (a->softcap > 0.0f) NAME(cap)(row, r.n, a->softcap);
         if (r.slots != step->block)
             for (int b = 0; b < r.blocks; b++) row[b * r.slots + step->block] = -INFINITY;
         const float *sink = a->sinks ? a->sinks + kv_head * group + i % group : NULL;
-        inverse[i] = NAME(softmax)(row, (ELEM *)(weights + (size_t)i * r.ld), r.n, low, high,
-                                   a->softcap, sink);
+        inverse[i] = NAME(softmax)(row, (ELEM *)(weights + (size_t)i * r.ld), r.n, low, high, sink);
     }
     for (int i = 0, rows; i < m; i += rows) {
         rows = NAME(rows_of)(m - i);

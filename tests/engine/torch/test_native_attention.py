@@ -103,6 +103,16 @@ def test_windows_soft_caps_and_sinks(compiled, dtype, block, extra):
             torch.testing.assert_close(found, right, atol=tolerance, rtol=tolerance)
 
 
+def test_a_soft_cap_leaves_what_is_hidden_hidden(compiled):
+    """In bfloat16 a block of one slot has another that nobody uses; small caps make all equal."""
+    lengths = [40]
+    work = Sequences(lengths, 2, 2, 32, 1, torch.bfloat16)
+    spec = Spec(0.2, softcap=0.01)
+    expected = work.attended(TorchPaged(), whole(lengths), spec)[0]
+    found = work.attended(compiled, whole(lengths), spec)[0]
+    torch.testing.assert_close(found, expected, atol=2e-2, rtol=2e-2)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("spec", [Spec(0.125), Spec(0.125, window=21, softcap=4.0)], ids=str)
 @pytest.mark.parametrize(("heads", "kv_heads", "block"), [(9, 3, 32), (4, 4, 4), (14, 2, 5)])
@@ -115,6 +125,21 @@ def test_a_row_has_the_same_bits_however_it_came(compiled, dtype, spec, heads, k
     for rounds in ways:
         found = work.attended(compiled, rounds, spec)
         assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_what_does_not_fit_the_cache_is_refused(compiled):
+    """A network may compute other formats or shapes in some layer than its configuration says."""
+    lengths = [5]
+    work = Sequences(lengths, 4, 2, 16, 8, torch.bfloat16)
+    for name, wrong in (("q", torch.float32), ("k", torch.float32), ("v", torch.float32)):
+        right = getattr(work, name)
+        setattr(work, name, [x.to(wrong) for x in right])
+        with pytest.raises(NotImplementedError, match=r"torch\.float32"):
+            work.attended(compiled, whole(lengths), Spec(0.25))
+        setattr(work, name, right)
+    work.k, work.v = ([x[:, :1] for x in each] for each in (work.k, work.v))
+    with pytest.raises(NotImplementedError, match=r"keys \[5, 1, 16\]"):
+        work.attended(compiled, whole(lengths), Spec(0.25))
 
 
 def test_threads_change_no_bit(compiled, native):
