@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from transformers.activations import ACT2FN
+
 from engine.native.angles import Angles
 from engine.native.library import DTYPES, Native
 from engine.native.program import Builder, Program
@@ -17,7 +19,12 @@ FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2")
 _OFFSET = ("gemma", "gemma2")
 #: Rotary embeddings whose angles depend on the longest position of a batch.
 _BY_LENGTH = ("dynamic", "longrope")
-_ACTS = {"silu": Act.SILU, "gelu_pytorch_tanh": Act.GELU_TANH, "gelu": Act.GELU}
+_ACTS = {
+    type(ACT2FN[name]): act
+    for name, act in (
+        ("silu", Act.SILU), ("gelu_pytorch_tanh", Act.GELU_TANH), ("gelu", Act.GELU),
+    )
+}  # fmt: skip
 
 
 def fits(network: Any) -> bool:
@@ -42,9 +49,9 @@ def fits(network: Any) -> bool:
             and type(one.self_attn) is attention
             and type(one.mlp) is mlp
             and type(one.input_layernorm) is norm
+            and type(one.mlp.act_fn) in _ACTS
             for one in network.model.layers
         )
-        and _act(network.config) in _ACTS
     )
 
 
@@ -80,7 +87,7 @@ def compile_network(network: Any, native: Native) -> Program:
             before, after = layer.post_attention_layernorm, None
         build.norm(hidden, normed, before, offset)
         build.linear(normed, gate_up, [mlp.gate_proj, mlp.up_proj])
-        build.gated(gate_up, gated, _ACTS[_act(config)])
+        build.gated(gate_up, gated, _ACTS[type(mlp.act_fn)])
         if after is None:
             build.linear(gated, hidden, [mlp.down_proj], residual=hidden)
         else:
@@ -92,12 +99,8 @@ def compile_network(network: Any, native: Native) -> Program:
     return build.finish((heads, kv_heads, dim), Angles(body.rotary_emb))
 
 
-def _act(config: Any) -> str:
-    """Gemma names it anew, and keeps the old name for a value that it doesn't use."""
-    return str(getattr(config, "hidden_activation", None) or config.hidden_act)
-
-
 def _window(attention: Any) -> int:
-    """Mistral reads it off its configuration, the others have it by layer."""
-    where = attention if hasattr(attention, "sliding_window") else attention.config
+    """Mistral reads it off its configuration. Others have it by layer, or know of none, whatever
+    their configuration says."""
+    where = attention.config if attention.config.model_type == "mistral" else attention
     return int(getattr(where, "sliding_window", None) or 0)

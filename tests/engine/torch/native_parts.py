@@ -19,6 +19,7 @@ FAMILIES = {
         "rope_parameters": {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0,
                             "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                             "original_max_position_embeddings": 64}},
+    "llama, a window that it does not heed": {"sliding_window": 12},
     "mistral": {"sliding_window": None},
     "mistral, window": {"sliding_window": 12},
     "qwen2": {},
