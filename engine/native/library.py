@@ -35,7 +35,8 @@ class Native:
         self._threads = library.sf_threads_new(threads)
         if not self._threads:
             raise ValueError(f"threads: the system gives no {threads} threads")
-        weakref.finalize(self, library.sf_threads_free, self._threads)
+        # Not at exit: another thread of a process that gives up may still be in a call.
+        weakref.finalize(self, library.sf_threads_free, self._threads).atexit = False
 
     def run(self, program: ProgramRecord, step: StepRecord) -> None:
         """One step of a model. The interpreter is free meanwhile. Raises ``MemoryError``."""
