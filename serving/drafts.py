@@ -18,7 +18,7 @@ from engine.drafting.ngram import NgramDrafter
 from engine.drafting.speculative import Speculative
 from engine.models import Model
 from engine.runner import Runner
-from serving import engine_load
+from serving import engine_load, engine_setup
 from serving.engine_setup import EngineSetup
 from serving.speculation_setup import Method
 
@@ -64,6 +64,7 @@ def prepare(
     if chosen.method is Method.OFF:
         return None
     began = time.monotonic()
+    setup = engine_setup.fitted(setup, model)
     config, guesses = SpeculationConfig(chosen.max_drafts), drafter(setup, model, draft)
     if draft is not None:
         seconds = draft_seconds(guesses, max(1, setup.max_num_seqs // 4), clock)

@@ -12,6 +12,15 @@ from engine.core.fairness import FairnessConfig
 #: The name that stands for every tenant without a budget of its own.
 EVERYBODY = "*"
 
+#: A CPU computes prompts as fast in small pieces, and those hold the streams up for less; a GPU
+#: needs large products.
+_STEP_TOKENS = {"cpu": 256, "cuda": 2048}
+
+
+def step_tokens(device: str, max_num_seqs: int) -> int:
+    """Tokens of a step where nobody says: what suits ``device``, and one for each that runs."""
+    return max(_STEP_TOKENS[device], max_num_seqs)
+
 
 def cost_model(text: str) -> CostModel | None:
     """``BASE,DECODE,PREFILL[,CONTEXT[,SWAP]]`` in seconds; ``None`` when empty.

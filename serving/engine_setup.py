@@ -28,6 +28,7 @@ from engine.profile import profile
 from engine.runner import Runner
 from engine.sources import ModelSource
 from ranker.types import Outcome
+from serving.engine_options import step_tokens
 from serving.lanes_file import LaneSpec
 from serving.speculation_setup import Method, SpeculationSetup
 
@@ -70,7 +71,7 @@ class EngineSetup:
     threads: int = 0
     kernels: Kernels = Kernels.AUTO
     max_num_seqs: int = 16
-    max_num_batched_tokens: int = 512
+    max_num_batched_tokens: int = 0
     max_waiting: int = 10_000
     block_size: int = 0
     kv_gib: float = 0.0
@@ -137,7 +138,8 @@ class EngineSetup:
     def scheduler(self, num_blocks: int, host_blocks: int = 0) -> SchedulerConfig:
         return SchedulerConfig(
             max_num_seqs=self.max_num_seqs,
-            max_num_batched_tokens=self.max_num_batched_tokens,
+            max_num_batched_tokens=self.max_num_batched_tokens
+            or step_tokens("cpu", self.max_num_seqs),
             block_size=self.block_size or 1,
             num_blocks=num_blocks,
             max_waiting=self.max_waiting,
@@ -160,7 +162,7 @@ def starter(
 
     Raises ``ValueError`` when the KV cache would not hold a single block.
     """
-    setup = _with_block_size(setup, model)
+    setup = fitted(setup, model)
     space = cache_size.Space(setup.kv_gib, setup.gpu_memory_utilization, setup.swap_gib)
     most = (setup.max_num_seqs, setup.max_num_batched_tokens)
     config = setup.scheduler(*cache_size.blocks(model, setup.block_size, space, *most))
@@ -200,7 +202,7 @@ def measure(
     setup: EngineSetup, model: models.Model, clock: Callable[[], float] = time.monotonic
 ) -> CostModel:
     """Seconds of a step on this machine, from about a second of real steps."""
-    setup = _with_block_size(setup, model)
+    setup = fitted(setup, model)
     prompts = (8, 32)
     per_request = math.ceil((max(prompts) + 8) / setup.block_size) + 1
     needed = per_request * setup.max_num_seqs
@@ -223,5 +225,11 @@ def measure(
     return cost
 
 
-def _with_block_size(setup: EngineSetup, model: models.Model) -> EngineSetup:
-    return replace(setup, block_size=cache_size.block_size(model, setup.block_size))
+def fitted(setup: EngineSetup, model: models.Model) -> EngineSetup:
+    """``setup`` with what was left open set to what suits ``model`` and its device."""
+    tokens = setup.max_num_batched_tokens or step_tokens(model.device.type, setup.max_num_seqs)
+    return replace(
+        setup,
+        block_size=cache_size.block_size(model, setup.block_size),
+        max_num_batched_tokens=tokens,
+    )

@@ -18,7 +18,7 @@ from serving import cores
 from serving.burst.client import Lengths, Reply, Sampling, drive
 from serving.burst.compare import PolicyResult, compare
 from serving.burst.items import BurstConfig, Item, draw
-from serving.engine_options import cost_model
+from serving.engine_options import cost_model, step_tokens
 from serving.processes import Service, Services
 from serving.rank_query import query
 
@@ -180,7 +180,7 @@ def _judged(
     longest = max(r.prompt_tokens + (r.true_tokens or 0) for r in requests)
     scheduler = SchedulerConfig(
         max_num_seqs=config.max_num_seqs,
-        max_num_batched_tokens=512,
+        max_num_batched_tokens=step_tokens("cpu", config.max_num_seqs),
         block_size=32,
         num_blocks=(longest // 32 + 2) * config.max_num_seqs,
     )

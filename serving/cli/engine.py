@@ -37,7 +37,7 @@ def engine(
     threads: flags.Threads = 0,
     kernels: flags.Kernels = "auto",
     max_num_seqs: flags.MaxNumSeqs = 16,
-    max_num_batched_tokens: flags.MaxNumBatchedTokens = 512,
+    max_num_batched_tokens: flags.MaxNumBatchedTokens = 0,
     max_waiting: flags.MaxWaiting = 10_000,
     block_size: flags.BlockSize = 0,
     kv_gib: flags.KvGib = 0.0,
