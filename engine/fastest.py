@@ -23,12 +23,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """``forward`` takes the pool and batches of ``attention``. ``packed_linears``: how many of
-    its weights were laid out anew."""
+    """``forward`` takes the pool and batches of ``attention``."""
 
     forward: Forward
     attention: Backend
-    packed_linears: int
 
 
 def fastest(network: Any, geometry: Geometry, native: Native | None) -> Way:
@@ -48,15 +46,16 @@ def fastest(network: Any, geometry: Geometry, native: Native | None) -> Way:
         log.warning("the compiled attention fails its check (%s); torch's is used", error)
     network.set_attn_implementation(NAME)
     pack = device.type == "cpu" and linear.supported(dtype)
-    for name, make, linears in _candidates(network, attention, pack):
+    for name, make in _candidates(network, attention, pack):
         forward = make()
         same, off = matches(forward, network, attention, geometry, expected)
         if same:
-            return Way(forward, attention, linears)
+            return Way(forward, attention)
         log.warning("%s is off by %.2g and is not used", name, off)
     own = attention.native if isinstance(attention, NativePaged) else None
-    packed = linear.pack(network, own) if pack or own else 0
-    return Way(Transformers(network), attention, packed)
+    if pack or own:
+        linear.pack(network, own)
+    return Way(Transformers(network), attention)
 
 
 def _heads(network: Any, geometry: Geometry) -> tuple[int, int, int]:
@@ -69,10 +68,9 @@ def _heads(network: Any, geometry: Geometry) -> tuple[int, int, int]:
 
 def _candidates(
     network: Any, attention: Backend, pack: bool
-) -> Iterator[tuple[str, Callable[[], Forward], int]]:
-    layers = len(getattr(getattr(network, "model", network), "layers", ()))
+) -> Iterator[tuple[str, Callable[[], Forward]]]:
     if isinstance(attention, NativePaged) and families.fits(network):
         native = attention.native
-        yield "the program", lambda: families.compile_network(network, native), 4 * layers + 1
+        yield "the program", lambda: families.compile_network(network, native)
     if llama.fits(network):
-        yield "the fast forward", lambda: llama.Llama(network, pack=pack), (4 * layers + 1) * pack
+        yield "the fast forward", lambda: llama.Llama(network, pack=pack)

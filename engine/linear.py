@@ -72,20 +72,17 @@ def supported(dtype: torch.dtype) -> bool:
         return False
 
 
-def pack(model: nn.Module, native: Native | None = None) -> int:
-    """Replace every ``nn.Linear`` inside ``model``, by ones of ``native`` if given; how many.
+def pack(model: nn.Module, native: Native | None = None) -> None:
+    """Replace every ``nn.Linear`` inside ``model``, by ones of ``native`` if given.
 
     A weight that other modules share (a tied embedding) stays where it is beside the packed copy.
     """
-    count = 0
     for name, module in list(model.named_modules()):
         if type(module) is not nn.Linear:
             continue
         parent_name, _, child = name.rpartition(".")
         packed = PackedLinear(module) if native is None else NativeLinear(module, native)
         setattr(model.get_submodule(parent_name), child, packed)
-        count += 1
-    return count
 
 
 def stack(layers: Sequence[nn.Linear], *, pack: bool) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -70,7 +70,6 @@ class Llama:
         self._norm = body.norm.weight
         self._head = linear.stack([network.lm_head], pack=pack)
         self._layers = [_layer(layer, pack) for layer in body.layers]
-        self.linears = 1 + 4 * len(self._layers) if pack else 0
 
     def __call__(
         self, ids: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor, step: StepContext

@@ -41,7 +41,6 @@ class Model:
     eos: frozenset[int]
     device: torch.device
     dtype: torch.dtype
-    packed_linears: int
 
     def encode(self, prompt: str) -> list[int]:
         """Tokens of ``prompt``, with what the tokenizer puts around a text."""
@@ -55,13 +54,6 @@ class Model:
         """
         text = chat.render(self.tokenizer, turns, **template)
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Text of tokens, special ones left out."""
-        text: str = self.tokenizer.decode(
-            list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return text
 
     def kv_shape(self, num_blocks: int, block_size: int) -> KVShape:
         """Geometry of a cache for this model."""
@@ -188,7 +180,6 @@ def adopt(
         eos=_eos(network, tokenizer),
         device=device,
         dtype=network.dtype,
-        packed_linears=way.packed_linears,
     )
 
 

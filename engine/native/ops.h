@@ -17,7 +17,6 @@ enum sf_kind {
     SF_GATED,   /* out = act(in[:n]) * in[n:2n] */
     SF_GATHER,  /* out[i] = in[rows[i]]; what follows works on those rows */
     SF_HEAD,    /* logits = in weight^T + second, as floats; softcapped if softcap > 0 */
-    SF_KINDS
 };
 
 enum sf_act { SF_SILU, SF_GELU_TANH, SF_GELU };
@@ -59,7 +58,6 @@ typedef struct {
     void *const *pool;         /* [layers], see attend_kernels.h */
     const float *cosines, *sines; /* [positions][rotary / 2] */
     float *logits;             /* [sampled][vocabulary] */
-    double *seconds;           /* [SF_KINDS] time by operator is added here; or NULL */
 } sf_step;
 
 /* Queries, keys and values of one layer; strides in elements. */

@@ -110,7 +110,7 @@ class Builder:
         vocabulary = next(op.n for op in self._ops if op.kind == Kind.HEAD)
         return Program(
             self._native, record, self._widths, self._dtype, angles, vocabulary,
-            (arena, *self._kept), len(self._linears),
+            (arena, *self._kept),
         )  # fmt: skip
 
     def _add(self, kind: Kind, input: int, output: int, **fields: Any) -> Op:
@@ -131,7 +131,7 @@ class Builder:
 class Program:
     """A :class:`~engine.forward.Forward` over the pool and batches of ``NativePaged``.
 
-    The logits of a call, floats, are overwritten by the next. ``linears``: how many were packed.
+    The logits of a call, floats, are overwritten by the next.
     """
 
     def __init__(
@@ -143,7 +143,6 @@ class Program:
         angles: Angles,
         vocabulary: int,
         kept: Sequence[torch.Tensor],
-        linears: int,
     ) -> None:
         self._native = native
         self._record = record
@@ -153,21 +152,9 @@ class Program:
         self._kept = kept
         self._buffers: list[torch.Tensor] = []
         self._logits = torch.empty(0, vocabulary)
-        self.linears = linears
 
     def __call__(
         self, ids: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor, step: StepContext
-    ) -> torch.Tensor:
-        return self._run(rows, step, None)
-
-    def timed(self, rows: torch.Tensor, step: StepContext) -> dict[str, float]:
-        """Run a step; seconds by kind of operator."""
-        seconds = (ctypes.c_double * len(Kind))()
-        self._run(rows, step, seconds)
-        return {kind.name.lower(): seconds[kind] for kind in Kind}
-
-    def _run(
-        self, rows: torch.Tensor, step: StepContext, seconds: ctypes.Array[ctypes.c_double] | None
     ) -> torch.Tensor:
         pool, batch = step.pool, step.batch
         assert isinstance(pool, NativePool)
@@ -181,7 +168,6 @@ class Program:
         record.cosines = self._angles.cosines.data_ptr()
         record.sines = self._angles.sines.data_ptr()
         record.logits = self._logits.data_ptr()
-        record.seconds = seconds
         self._native.run(self._record, record)
         return self._logits[: len(rows)]
 
@@ -189,7 +175,8 @@ class Program:
         """Memory for a step of that size, kept for later ones."""
         self._angles.reach(step.longest)
         if sampled > len(self._logits):
-            self._logits = torch.empty(2 * sampled, self._logits.shape[1])
+            # No more than that: a scored prompt has gigabytes of them.
+            self._logits = torch.empty(sampled, self._logits.shape[1])
         if not self._buffers or step.rows > len(self._buffers[0]):
             rows = max(64, 2 * step.rows)
             self._buffers = [torch.empty(rows, width, dtype=self._dtype) for width in self._widths]

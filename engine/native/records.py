@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
-from ctypes import POINTER, Structure, c_double, c_float, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
 
 
 class Kind(enum.IntEnum):
@@ -59,7 +59,6 @@ class StepRecord(Structure):
         ("ids", c_void_p), ("positions", c_void_p), ("firsts", c_void_p), ("tables", c_void_p),
         ("wanted", c_void_p), ("pool", POINTER(c_void_p)),
         ("cosines", c_void_p), ("sines", c_void_p), ("logits", c_void_p),
-        ("seconds", POINTER(c_double)),
     ]  # fmt: skip
 
 

@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "gemm.h"
 
@@ -180,12 +179,6 @@ int sf_attend(const sf_layer *layer, const sf_step *step, int bf16, sf_threads *
     return j.failed ? -1 : 0;
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void attend_op(job *j, int tiles) {
     const sf_op *op = j->op;
     const sf_heads *h = &j->program->heads;
@@ -216,7 +209,6 @@ int sf_run(const sf_program *program, const sf_step *step, sf_threads *threads) 
     sf_tile *list = tiles_of(step, &program->heads, &tiles);
     if (!list) return -1;
     j.tiles = list;
-    double begun = step->seconds ? now() : 0.0;
     for (int i = 0; i < program->count && j.rows && !j.failed; i++) {
         const sf_op *op = j.op = &program->ops[i];
         switch (op->kind) {
@@ -231,11 +223,6 @@ int sf_run(const sf_program *program, const sf_step *step, sf_threads *threads) 
                 share(&j, j.rows, CHUNKS, rows_of_op);
                 break;
             default: share(&j, j.rows, CHUNKS, rows_of_op);
-        }
-        if (step->seconds) {
-            double ended = now();
-            step->seconds[op->kind] += ended - begun;
-            begun = ended;
         }
     }
     free(list);

@@ -164,7 +164,7 @@ def test_a_file_serves_with_its_tokenizer_template_and_ends(tmp_path, serve, dty
     assert model.context_length == 128
     assert model.eos == {2, 3}
     assert model.encode_chat([("user", "dog")]) == [WORDS.index(c) for c in "dog"]
-    assert model.decode(model.encode("dog")) == "dog"
+    assert model.tokenizer.decode(model.encode("dog")) == "dog"
     greedy = SamplingParams(max_tokens=8, temperature=0.0)
     config = SchedulerConfig(4, 16, 4, 20)
     served = serve(model, {"a": model.encode("hello")}, greedy, config)

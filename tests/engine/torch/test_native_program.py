@@ -4,16 +4,14 @@ import pytest
 import torch
 from transformers import AttentionInterface
 
-from engine.attention.interface import NAME, StepContext, paged_attention
+from engine.attention.interface import NAME, paged_attention
 from engine.attention.native import NativePaged
-from engine.core.plan import Plan, Step
 from engine.forward import Transformers
 from engine.linear import NativeLinear
 from engine.llama import Llama
 from engine.native import library, program
 from engine.native.families import fits
 from engine.native.program import Program
-from engine.step_profile import StepShape, profile_step
 from tests.engine.torch.native_parts import (
     CPU,
     FAMILIES,
@@ -167,26 +165,3 @@ def test_without_compiled_kernels_torch_serves_the_same_tokens(make_network, mak
     assert not isinstance(model.attention, NativePaged)
     expected = reference(make_network(), prompts, 12)
     assert serve(model, prompts, greedy, TIGHT).tokens == expected
-
-
-def test_a_timed_step_tells_every_operator(native):
-    prompts = prompts_of(LENGTHS)
-    runs = Runs.of(network("llama"), native, prompts)
-    tokens = {str(i): ids for i, ids in enumerate(prompts)}
-    steps = tuple(Step(str(i), 0, n, runs.table(i), True) for i, n in enumerate(LENGTHS))
-    batch = runs.attention.batch(Plan(0, steps), tokens, runs.shape, CPU)
-    seconds = runs.forward.timed(batch.sampled_rows, StepContext(runs.pool, batch, runs.attention))
-    assert set(seconds) == {
-        "embed", "norm", "linear", "rotate", "attend", "gated", "gather", "head"
-    }  # fmt: skip
-    assert all(value > 0 for value in seconds.values())
-
-
-def test_a_profile_tells_where_a_step_went(tiny_model, make_network, make_model):
-    readings = profile_step(tiny_model, StepShape(sequences=3, context=20), repeats=2)
-    seconds = {dict(reading.labels)["operator"]: reading.value for reading in readings}
-    assert seconds["total"] > seconds["linear"] > 0
-    with pytest.raises(ValueError, match="compiled kernels"):
-        profile_step(make_model(make_network(), kernels=None), StepShape(1))
-    with pytest.raises(ValueError, match=r"step\.sequences must be >= 1"):
-        StepShape(0)
