@@ -117,7 +117,7 @@ class Tracing:
 def _asked(story: Story) -> dict[str, Any]:
     job, sampling = story.job, story.job.sampling
     found: dict[str, Any] = {
-        "gen_ai.operation.name": "text_completion" if job.prompt is not None else "chat",
+        "gen_ai.operation.name": "chat" if job.turns else "text_completion",
         "gen_ai.request.id": story.request_id,
         "gen_ai.response.model": story.model,
         "gen_ai.request.temperature": sampling.temperature,

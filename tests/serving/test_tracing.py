@@ -49,6 +49,27 @@ def by_name(spans: InMemorySpanExporter) -> dict[str, ReadableSpan]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "operation"),
+    [
+        ("completions", {"prompt": "one two"}, "text_completion"),
+        ("completions", {"prompt": [1, 2]}, "text_completion"),
+        ("chat/completions", {"messages": [{"role": "user", "content": "one"}]}, "chat"),
+    ],
+)
+async def test_an_operation_is_named_by_what_was_asked(
+    tracing: Tracing,
+    spans: InMemorySpanExporter,
+    path: str,
+    body: dict[str, object],
+    operation: str,
+) -> None:
+    async with serve_front(traces=tracing) as front:
+        assert (await front.client.post(f"/v1/{path}", json=body)).status_code == 200
+    attributes = by_name(spans)["llm_request"].attributes or {}
+    assert attributes["gen_ai.operation.name"] == operation
+
+
 async def test_a_request_and_its_parts_belong_to_the_callers_trace(
     tracing: Tracing, spans: InMemorySpanExporter
 ) -> None:
