@@ -61,6 +61,12 @@ static int products(const sf_threads *threads) {
     return sf_threads_count(threads) == 1 ? 1 : 2 * sf_threads_count(threads);
 }
 
+/* Columns [begin, end) of all rows: by those who computed them, for a vocabulary is long. */
+static void capped(const sf_op *op, float *logits, int rows, int begin, int end) {
+    for (int row = 0; row < rows; row++, logits += op->n)
+        for (int i = begin; i < end; i++) logits[i] = op->softcap * tanhf(logits[i] / op->softcap);
+}
+
 static void panels_of_linear(void *argument, int chunk, int thread) {
     (void)thread;
     job *j = argument;
@@ -79,6 +85,7 @@ static void panels_of_linear(void *argument, int chunk, int thread) {
     else
         sf_gemm_f32((const float *)at(j, op->in), ldx, j->rows, op->weight, op->n, op->k,
                     op->second, residual, ldr, out, ldy, begin, end);
+    if (op->softcap > 0.0f) capped(op, out, j->rows, begin, end);
 }
 
 typedef struct {
@@ -197,11 +204,6 @@ static void attend_op(job *j, int tiles) {
     j->layer = NULL;
 }
 
-static void capped(const sf_op *op, float *logits, int rows) {
-    size_t count = (size_t)rows * (size_t)op->n;
-    for (size_t i = 0; i < count; i++) logits[i] = op->softcap * tanhf(logits[i] / op->softcap);
-}
-
 int sf_run(const sf_program *program, const sf_step *step, sf_threads *threads) {
     int tiles;
     job j = {.program = program, .step = step, .threads = threads, .rows = step->rows,
@@ -216,7 +218,6 @@ int sf_run(const sf_program *program, const sf_step *step, sf_threads *threads) 
             case SF_LINEAR:
             case SF_HEAD:
                 share(&j, panels(op->n), products(threads), panels_of_linear);
-                if (op->softcap > 0.0f) capped(op, step->logits, j.rows);
                 break;
             case SF_GATHER:
                 j.rows = step->sampled; /* and on */
