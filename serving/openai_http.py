@@ -92,10 +92,10 @@ class OpenAI:
         self, request: Request, send: Send, parse: Parse, kind: type[Answer]
     ) -> None:
         """Answer one generation request in full. Raises what keeps it from starting."""
+        announced = request.headers.get("content-length")
+        # Outside: a stop must not wait for a client that never ends its request.
+        body = await jsonbody.read(request.stream(), announced, self._limits.max_message_bytes)
         with self._gate.entered():
-            announced = request.headers.get("content-length")
-            limit = self._limits.max_message_bytes
-            body = await jsonbody.read(request.stream(), announced, limit)
             call = parse(jsonbody.parse(body), self._limits)
             # For gateways, and clients that cannot add a field.
             call = call.in_lane(request.headers.get(LANE_HEADER, ""))

@@ -138,6 +138,27 @@ async def test_a_draining_server_is_503_and_lets_streams_end() -> None:
         assert await front.gate.wait_empty(10)
 
 
+async def test_a_stop_does_not_wait_for_a_request_that_never_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serve_front() as front:
+        host, _, port = front.http.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(
+            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        writer.write(b"1\r\n{\r\n")
+        await writer.drain()
+        # Behind the other, so that it has been read.
+        assert (await front.client.post("/v1/completions", json=TEXT)).status_code == 200
+        front.gate.close()
+        assert not front.gate.inside
+        await front.stop()
+        assert (await reader.read()).startswith(b"HTTP/1.1 503")
+        writer.close()
+    caplog.clear()  # that requests were cut off is logged, as it should be
+
+
 async def test_what_a_stop_cuts_off_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
     async with serve_front(WordBackend(held=asyncio.Event())) as front:
         ask = front.client.post
