@@ -91,6 +91,8 @@ class Fields:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
             raise invalid(self.path(name), f"must be an integer, got {kind(value)}")
+        if abs(value) >= 2**64:  # an answer that repeats it would be as long
+            raise invalid(self.path(name), "must be an integer of at most 64 bits")
         return value
 
     def number(self, name: str) -> float | None:

@@ -142,6 +142,8 @@ def _prompts(value: Any, limits: Limits) -> list[str | tuple[int, ...]]:
     if len(value) > limits.max_items:
         raise invalid("prompt", f"at most {limits.max_items} prompts, got {len(value)}")
     if isinstance(value[0], list):
+        if [] in value:
+            raise invalid(f"prompt[{value.index([])}]", "must hold at least one token")
         return [tuple(token_ids(each, f"prompt[{i}]")) for i, each in enumerate(value)]
     return [check_text(each, f"prompt[{i}]") for i, each in enumerate(value)]
 

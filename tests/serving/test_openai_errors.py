@@ -31,6 +31,7 @@ BAD = [
     ({"prompt": [1, True]}, 400, "prompt"),
     ({"prompt": ["a", 1]}, 400, "prompt[1]"),
     ({"prompt": [[1], [2**40]]}, 400, "prompt[1]"),
+    ({"prompt": [[1], []]}, 400, "prompt[1]"),
     ({"prompt": ["a"] * 257}, 400, "prompt"),
     ({"prompt": ["a"] * 200, "n": 2}, 400, "prompt"),
     ({"prompt": [1] * 64}, 400, "prompt"),
@@ -151,9 +152,11 @@ async def test_a_body_that_is_no_json_object(front: Front, raw: bytes) -> None:
 
 async def test_an_integer_without_measure_names_its_field(front: Front) -> None:
     for name in ("max_tokens", "temperature", "seed"):
-        raw = f'{{"prompt": "x", "{name}": {"9" * 5000}}}'
-        answer = await front.client.post("/v1/completions", content=raw)
-        assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
+        for digits in (4000, 5000):
+            raw = f'{{"prompt": "x", "{name}": {"9" * digits}}}'
+            answer = await front.client.post("/v1/completions", content=raw)
+            assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
+            assert len(answer.content) < 300
 
 
 async def test_ten_megabytes_are_refused_whether_announced_or_not(front: Front) -> None:
