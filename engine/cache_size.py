@@ -49,7 +49,7 @@ def blocks(
 
     Runs the largest step once on a GPU. Raises ``ValueError`` naming what to change.
     """
-    kv_gib = space.kv_gib
+    kv_gib, name = space.kv_gib, "kv_gib"
     if kv_gib:
         given, free = kv_gib * 2**30, free_memory(model.device)
         if free is not None and given > free:
@@ -59,7 +59,7 @@ def blocks(
             )
     elif model.device.type == "cuda":
         found = memory.measure(model, max_num_seqs, max_num_batched_tokens, size)
-        given = found.for_cache(space.share)
+        given, name = found.for_cache(space.share), "gpu_memory_utilization"
     else:
         given = _CPU_GIB * 2**30
     block = model.kv_shape(1, size).nbytes(model.dtype)
@@ -67,9 +67,8 @@ def blocks(
     count = int(given // block) - (model.device.type == "cuda")
     if count < 1:
         raise ValueError(
-            f"{'kv_gib' if kv_gib else 'gpu_memory_utilization'}: it leaves "
-            f"{max(0.0, given) / 2**30:.4f} GiB for the KV cache, less than one block of "
-            f"{block / 2**30:.4f} GiB"
+            f"{name}: it leaves {max(0.0, given) / 2**30:.4f} GiB for the KV cache, less than one "
+            f"block of {block / 2**30:.4f} GiB"
         )
     # More than every slot at full context can never be used.
     most = max_num_seqs * math.ceil(model.context_length / size) + 1

@@ -29,6 +29,8 @@ def test_blocks_of_what_was_given(tiny_model):
     assert cache_size.blocks(tiny_model, 32, Space(gib), 2, 512) == (33, 0)
     with pytest.raises(ValueError, match="kv_gib: it leaves"):
         cache_size.blocks(tiny_model, 32, Space(gib / 200), 16, 512)
+    with pytest.raises(ValueError, match="kv_gib: it leaves"):
+        cache_size.blocks(tiny_model, 1_000_000, Space(), 16, 512)
     with pytest.raises(ValueError, match="kv_gib: 1000000 is more than"):
         cache_size.blocks(tiny_model, 32, Space(1_000_000), 16, 512)
 
