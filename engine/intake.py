@@ -34,6 +34,8 @@ class Intake:
     ) -> tuple[Request, HashChain | None]:
         """A new request, and the chain that names its blocks; ``None``: it shares none.
 
+        ``arrival`` in seconds of the loop's clock; an empty ``lane`` names none.
+
         Raises ``ValueError`` when the prompt leaves no room for an answer.
         """
         if self._stop.limit(len(prompt_ids), sampling.max_tokens) < 1:
