@@ -62,7 +62,7 @@ def spec(
     off at every level. Answers are the same to the token with and without: that is checked.
 
     Prompts are in the prefix cache when the clock starts, so that decoding is what is timed. Takes
-    about four minutes on two cores, --quick half a minute. Leave the machine alone meanwhile.
+    about four minutes on two cores, --quick one. Leave the machine alone meanwhile.
     """
     from engine.bench.speculation import OFF, SpecConfig, fixed, runs, study
     from engine.drafting.speculative import Speculative
