@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from serving.demo.config import DemoConfig
+from tests.serving.openai_parts import bundled_folder
 from training.foreign import load
 
 pytestmark = pytest.mark.slow
@@ -23,14 +24,7 @@ DEMO = [sys.executable, "-m", "serving.cli", "demo", "--requests", "12"]
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """A home that is new but for the converted model, which takes long to make."""
-    bundled = pytest.importorskip("engine.bundled")
-    try:
-        bundled.bundled_gguf()
-    except ValueError as error:
-        pytest.skip(str(error))
-    default = request.config.rootpath / ".cache" / "models"
-    models = Path(os.environ.get("SHORTFIRST_TEST_CACHE", default))
-    bundled.prepare_bundled(models)
+    models = bundled_folder(request).parent
     root = tmp_path_factory.mktemp("home") / "démo 1"
     root.mkdir()
     (root / "cache").symlink_to(models.resolve(), target_is_directory=True)

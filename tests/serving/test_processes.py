@@ -26,6 +26,7 @@ from serving.paths import Home
 from serving.processes import Services, services
 from serving.rank_query import query
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
+from tests.serving.openai_parts import bundled_folder
 from tests.serving.parts import SECRET
 from training.config import FitConfig, TreeConfig
 from training.fit import train
@@ -72,13 +73,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 @pytest.fixture(scope="module")
 def model(request: pytest.FixtureRequest) -> Path:
-    bundled = pytest.importorskip("engine.bundled")
-    try:
-        bundled.bundled_gguf()
-    except ValueError as error:
-        pytest.skip(str(error))
-    default = request.config.rootpath / ".cache" / "models"
-    return Path(bundled.prepare_bundled(Path(os.environ.get("SHORTFIRST_TEST_CACHE", default))))
+    return bundled_folder(request)
 
 
 SERVE = ["serve", "--metrics-port", "0", "--reload-seconds", "0.2"]
