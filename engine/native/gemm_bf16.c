@@ -9,7 +9,7 @@ SF_INLINE sf_vec load(const uint16_t *p) {
         _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
 #else
     float wide[SF_LANES];
-    for (int i = 0; i < SF_LANES; i++) wide[i] = sf_widen(p[i]);
+    for (int i = 0; i < SF_LANES; i++) wide[i] = from_bf16(p[i]);
     return sf_load(wide);
 #endif
 }
@@ -21,7 +21,7 @@ SF_INLINE void store(uint16_t *p, sf_vec v) {
 #else
     float wide[SF_LANES];
     sf_store(wide, v);
-    for (int i = 0; i < SF_LANES; i++) p[i] = sf_narrow(wide[i]);
+    for (int i = 0; i < SF_LANES; i++) p[i] = to_bf16(wide[i]);
 #endif
 }
 
@@ -49,8 +49,8 @@ SF_INLINE void finish_row(const sf_product *p, int row, int column, const float 
     const int columns = p->n - column;
     memcpy(line, sums, sizeof line);
     for (int c = 0; c < columns; c++) {
-        if (bias) line[c] += sf_widen(bias[c]);
-        if (residual) line[c] += sf_widen(residual[c]);
+        if (bias) line[c] += from_bf16(bias[c]);
+        if (residual) line[c] += from_bf16(residual[c]);
     }
     for (int v = 0; v < SF_NV; v++) store(narrow + v * SF_LANES, sf_load(line + v * SF_LANES));
     if (p->y_is_f32) memcpy(floats, line, (size_t)columns * sizeof *line);
@@ -105,7 +105,7 @@ SF_INLINE void add_up(const int rows, const uint16_t *x, size_t ldx, int k, sf_p
         SF_UNROLL
         for (int r = 0; r < rows; r++) {
             const uint16_t *values = x + (size_t)r * ldx + (size_t)from;
-            for (int j = 0; j < length; j++) wide[r][j] = sf_widen(values[j]);
+            for (int j = 0; j < length; j++) wide[r][j] = from_bf16(values[j]);
             if (length & 1) wide[r][length] = 0;
         }
         for (int j = 0; j < length; j += 2, panel += SF_PANEL * 4) {

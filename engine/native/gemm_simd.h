@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bf16.h"
+
 #if defined(__AVX512F__)
 
 #include <immintrin.h>
@@ -114,22 +116,5 @@ static inline sf_vec sf_odd(const void *p) { return (sf_vec)(sf_words_at(p) & 0x
 #else
 #define SF_UNROLL _Pragma("GCC unroll 16")
 #endif
-#define SF_INLINE static inline __attribute__((always_inline))
-
-/* bf16 is the upper half of a float. */
-SF_INLINE float sf_widen(uint16_t h) {
-    uint32_t u = (uint32_t)h << 16;
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
-/* Round to nearest, ties to even; NaN stays NaN. */
-SF_INLINE uint16_t sf_narrow(float f) {
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 0x40u);
-    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-}
 
 #endif

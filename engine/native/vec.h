@@ -8,8 +8,9 @@
 #include <immintrin.h>
 #endif
 
+#include "bf16.h"
+
 #define SF_LANES 16
-#define SF_INLINE static inline __attribute__((always_inline))
 
 typedef float vf __attribute__((vector_size(64)));
 typedef uint32_t vu __attribute__((vector_size(64)));
@@ -59,7 +60,7 @@ SF_INLINE float v_highest(vf x) {
     return a[0];
 }
 
-/* bfloat16, the upper half of a float, rounded to nearest even; a NaN stays one. */
+/* As bf16.h has it, by vectors. */
 SF_INLINE vf v_from_bf16(const uint16_t *p) {
     vh h;
     memcpy(&h, p, sizeof h);
@@ -75,18 +76,6 @@ SF_INLINE vh v_to_bf16(vf x) {
     vu nan = (vu)(x != x);
     return __builtin_convertvector((quiet & nan) | (rounded & ~nan), vh);
 #endif
-}
-SF_INLINE float from_bf16(uint16_t h) {
-    uint32_t bits = (uint32_t)h << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-SF_INLINE uint16_t to_bf16(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (x != x) return (uint16_t)((bits >> 16) | 0x40u);
-    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
 /* exp, to two units in the last place (coefficients of Cephes' expf). Where it would be no normal
