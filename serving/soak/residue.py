@@ -53,11 +53,17 @@ class Residue:
         return found + [f"{name}: {value:g}" for name, value in self.readings.items() if value]
 
 
-def residue(readings: dict[str, float]) -> Residue:
-    """Now, in this process; to be called from the server's event loop."""
+def per_request() -> Counter[str]:
+    """Objects in this process of which every request has one, by class."""
     gc.collect()
+    return Counter(type(each).__name__ for each in gc.get_objects() if type(each) in _PER_REQUEST)
+
+
+def residue(readings: dict[str, float], elsewhere: Counter[str]) -> Residue:
+    """Now, in this process; to be called from the server's event loop. ``elsewhere``: objects that
+    were there before the server, and are somebody else's."""
     names = [kind.__name__ for kind in _PER_REQUEST]
-    counts = Counter(type(each).__name__ for each in gc.get_objects() if type(each) in _PER_REQUEST)
+    counts = per_request() - elsewhere
     return Residue(
         tasks=len(asyncio.all_tasks()),
         threads=threading.active_count(),

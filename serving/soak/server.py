@@ -31,7 +31,7 @@ from serving.engine_server import EngineServerConfig
 from serving.soak.acts import CONTEXT, LANES, Act
 from serving.soak.client import Client
 from serving.soak.http import get
-from serving.soak.residue import Residue, residue
+from serving.soak.residue import Residue, per_request, residue
 from serving.soak.tiny import tiny_model
 
 _BLOCK = 16
@@ -58,6 +58,7 @@ class Soaked:
         self.backend = backend
         self._client = client
         self._http = http
+        self._elsewhere = per_request()
 
     async def play(
         self, acts: Iterator[Act], clients: int, over: Callable[[], None]
@@ -84,7 +85,7 @@ class Soaked:
         """What is held once the engine is idle and holds no more than ``before``, or at last."""
         deadline = time.monotonic() + _SETTLE_S
         while True:
-            found = residue(await self._readings())
+            found = residue(await self._readings(), self._elsewhere)
             if not found.beyond(before or found) or time.monotonic() > deadline:
                 return found
             await asyncio.sleep(0.1)

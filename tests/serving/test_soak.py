@@ -8,10 +8,11 @@ from collections import Counter
 
 import pytest
 
+from engine.core.request import Request
 from engine.native import library
 from serving.soak.acts import Kind, draw
 from serving.soak.config import SoakConfig
-from serving.soak.residue import Residue
+from serving.soak.residue import Residue, per_request, residue
 from serving.soak.run import soak
 
 
@@ -47,6 +48,14 @@ def test_the_same_seed_draws_the_same_acts_of_every_kind() -> None:
     assert acts == [draw(second) for _ in range(500)]
     assert set(Counter(act.kind for act in acts)) == set(Kind)
     assert all(act.protocol == "grpc" for act in acts if act.deadline_s is not None)
+
+
+async def test_objects_that_were_there_before_the_server_are_not_its_own() -> None:
+    elsewhere = [Request(str(number), 0.0, 1) for number in range(3)]
+    known = per_request()
+    assert known["Request"] >= len(elsewhere)
+    own = Request("own", 0.0, 1)
+    assert residue({}, known).objects["Request"] == 1, own
 
 
 def test_what_is_left_is_told_in_words() -> None:
