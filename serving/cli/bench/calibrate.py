@@ -67,7 +67,7 @@ def calibrate(
     Starts the engine in this process and sends it requests as they arrive in real time, with
     lengths imposed. Every second stretch of traffic is held out: the simulator replays its arrivals
     on the fitted costs, at the pace at which the machine ran just before and after, and both
-    latencies are printed side by side. Takes eight minutes on one core; on a machine that others
+    latencies are printed side by side. Takes a minute or two on one core; on a machine that others
     use, compare processor times (--clock processor), or most of the error is theirs.
     """
     import os
