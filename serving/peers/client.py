@@ -10,11 +10,10 @@ from itertools import pairwise
 from typing import Any
 
 from engine.timings import Timing
+from serving.event_reader import DONE, EventReader
 from serving.peers.http import Address, HttpFailed, error_type, post
-from serving.peers.sse import EventReader
 
 _PATH = "/v1/completions"
-_DONE = b"[DONE]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ async def complete(
         async for piece in pieces:
             now = clock()
             for data in reader.feed(piece):
-                if data == _DONE:
+                if data == DONE:
                     ended = True
                     continue
                 event = _read(data, name)

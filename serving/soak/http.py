@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from serving.event_reader import DONE, EventReader
+
 
 @dataclass(slots=True)
 class Reply:
@@ -41,11 +43,12 @@ async def post(
         if not body.get("stream") or reply.status != 200:
             reply.events.append(json.loads(await reader.read()))
             return reply
+        events = EventReader()
         while line := await reader.readline():
-            if line.startswith(b"data: "):
-                reply.done = line.startswith(b"data: [DONE]")
+            for data in events.feed(line):
+                reply.done = data == DONE
                 if not reply.done:
-                    reply.events.append(json.loads(line[6:]))
+                    reply.events.append(json.loads(data))
                 if leave_after is not None and len(reply.events) >= leave_after:
                     writer.transport.abort()
                     return reply

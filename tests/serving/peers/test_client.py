@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from serving.event_reader import EventReader
 from serving.peers.client import Ask, complete
 from serving.peers.http import Address, HttpFailed, status
 from serving.peers.load import drive
-from serving.peers.sse import EventReader
 from tests.serving.engine_parts import WordBackend, serve_front
 
 SECRET = "the secret prompt"

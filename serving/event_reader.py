@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: The data of the last event of a stream of an OpenAI-compatible server.
+DONE = b"[DONE]"
+
 
 class EventReader:
     """Collects the ``data`` of events out of a byte stream that is cut anywhere.
