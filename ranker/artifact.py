@@ -16,7 +16,8 @@ import numpy as np
 
 from ranker.calibration import Calibration
 from ranker.features import FEATURES
-from ranker.lexical import LexicalModel, LexicalRanker
+from ranker.length_ranker import LengthRanker
+from ranker.lexical import LexicalModel
 from ranker.ngrams import NgramConfig, NgramWeights
 from ranker.window import Window
 
@@ -35,7 +36,7 @@ class ArtifactError(ValueError):
     """A folder that is no ranker, is damaged, or was written by an incompatible version."""
 
 
-def save(ranker: LexicalRanker, folder: Path, card: str = "") -> Path:
+def save(ranker: LengthRanker, folder: Path, card: str = "") -> Path:
     """Write ``ranker`` to ``folder``, replacing it as a whole; ``card`` becomes its README.md.
 
     Written beside the target and renamed, so a reader sees the old folder, the new one or, between
@@ -60,7 +61,7 @@ def save(ranker: LexicalRanker, folder: Path, card: str = "") -> Path:
     return folder
 
 
-def _write(ranker: LexicalRanker, folder: Path, card: str) -> None:
+def _write(ranker: LengthRanker, folder: Path, card: str) -> None:
     from safetensors.numpy import save_file
 
     model, calibration = ranker.model, ranker.calibration
@@ -101,7 +102,7 @@ def _write(ranker: LexicalRanker, folder: Path, card: str) -> None:
     )
 
 
-def load(folder: Path, name: str | None = None, version: str | None = None) -> LexicalRanker:
+def load(folder: Path, name: str | None = None, version: str | None = None) -> LengthRanker:
     """Read a ranker that :func:`save` wrote.
 
     ``name`` and ``version`` are those a registry gave it; without them the name in the folder and
@@ -123,7 +124,7 @@ def load(folder: Path, name: str | None = None, version: str | None = None) -> L
         trees=Booster(model_str=(folder / _TREES).read_text(encoding="utf-8")),
         window=Window(**manifest["window"]),
     )
-    return LexicalRanker(
+    return LengthRanker(
         model=model,
         calibration=_calibration(folder),
         served_model=manifest["served_model"],

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranker.calibration import Calibration
 from ranker.features import extract
-from ranker.forecasts import forecasts
 from ranker.ngrams import NgramConfig, NgramWeights, count
-from ranker.types import Forecast
+from ranker.prediction import Prediction
 from ranker.window import Window
 
 if TYPE_CHECKING:
@@ -29,6 +27,8 @@ class LexicalModel:
     of answers in training that the answer to this prompt is expected to exceed.
     """
 
+    kind: ClassVar[str] = "lexical"
+
     ngrams: NgramConfig
     weights: NgramWeights
     trees: Booster
@@ -39,31 +39,11 @@ class LexicalModel:
         linear = self.weights.predict(count(prompts, self.ngrams, self.window))
         return np.column_stack((extract(prompts, self.window), linear))
 
-    def scores(self, prompts: Sequence[str]) -> NDArray[np.float64]:
-        """One score per prompt, higher = longer."""
+    def predict(self, prompts: Sequence[str], served_model: str = "") -> Prediction:
+        """One score per prompt, the same for every served model."""
         if not prompts:
-            return np.empty(0)
+            return Prediction(np.empty(0))
         # One thread: LightGBM's pool of threads would fight the engine's on a small machine, and
         # for a handful of rows starting it costs more than the work.
         found = self.trees.predict(self.columns(prompts), num_threads=1)
-        return np.asarray(found, dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class LexicalRanker:
-    """A :class:`ranker.types.Ranker`. Pure and safe to call from several threads."""
-
-    model: LexicalModel
-    calibration: Calibration
-    served_model: str
-    name: str = "length-ranker"
-    version: str = "unregistered"
-
-    def forecast(self, prompts: Sequence[str]) -> list[Forecast]:
-        """One forecast per prompt, in order."""
-        scores = self.model.scores(prompts)
-        return forecasts(scores.tolist(), self.calibration, self.name, self.version)
-
-    def at_version(self, name: str, version: str) -> LexicalRanker:
-        """The same ranker under the name and version that a registry gave it."""
-        return replace(self, name=name, version=version)
+        return Prediction(np.asarray(found, dtype=np.float64))

@@ -30,7 +30,7 @@ from mlflow.models import infer_signature
 from sqlalchemy.exc import SQLAlchemyError
 
 from ranker import artifact
-from ranker.lexical import LexicalRanker
+from ranker.length_ranker import LengthRanker
 from ranker.pyfunc import EXAMPLE_PROMPT, PyFunc, requirement
 from ranker.quiet import quiet
 from ranker.records import DatasetRecord, RunRecord
@@ -66,7 +66,7 @@ class Registry:
 
     # -- runs ---------------------------------------------------------------------------------
 
-    def log_run(self, record: RunRecord, ranker: LexicalRanker, card: str) -> str:
+    def log_run(self, record: RunRecord, ranker: LengthRanker, card: str) -> str:
         """Store a finished run with its ranker; the id of the run.
 
         The ranker becomes a model of the generic ``python_function`` kind with signature and
@@ -113,7 +113,7 @@ class Registry:
         )
         self._client.log_inputs(run_id, [_dataset(part) for part in record.datasets])
 
-    def _log_model(self, experiment: str, run_id: str, ranker: LexicalRanker, card: str) -> None:
+    def _log_model(self, experiment: str, run_id: str, ranker: LengthRanker, card: str) -> None:
         prompts = pd.DataFrame({"prompt": [EXAMPLE_PROMPT]})
         with tempfile.TemporaryDirectory(prefix="shortfirst-") as scratch:
             folder = artifact.save(ranker, Path(scratch) / "ranker", card)
@@ -212,7 +212,7 @@ class Registry:
 
     # -- loading ------------------------------------------------------------------------------
 
-    def load(self, uri: str) -> LexicalRanker:
+    def load(self, uri: str) -> LengthRanker:
         """The ranker at ``models:/name@alias``, ``models:/name/3`` or in a plain folder.
 
         It carries the name and version that the registry gave it. Raises :class:`RegistryError`

@@ -13,6 +13,9 @@ from typing import Protocol
 #: Levels at which a bundled ranker states its forecast. Denser at the top, where queues are lost.
 LEVELS: tuple[float, ...] = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
+#: Novelty from which a prompt is called unlike the training traffic.
+NOVEL = 0.95
+
 
 class FinishReason(StrEnum):
     """Why a generation ended. ``LENGTH`` and ``ABORT`` are censored: lower bounds, not lengths."""
@@ -32,7 +35,8 @@ class Forecast:
     """What a ranker says of one prompt for one served model.
 
     ``score`` is ordinal, higher = longer. ``quantiles[i]`` is the number of output tokens that the
-    answer stays below with probability ``levels[i]``.
+    answer stays below with probability ``levels[i]``. ``novelty`` is the share of traffic like the
+    training data that is less strange to the ranker than this prompt; 0 when it does not tell.
 
     Raises ``ValueError`` when a number is not finite, the levels do not ascend inside (0, 1), the
     quantiles descend or are negative, or the two differ in length.
@@ -43,8 +47,11 @@ class Forecast:
     ranker: str
     version: str
     levels: tuple[float, ...] = LEVELS
+    novelty: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0.0 <= self.novelty <= 1.0:
+            raise ValueError(f"forecast.novelty must lie between 0 and 1, got {self.novelty}")
         if not math.isfinite(self.score):
             raise ValueError(f"forecast.score must be finite, got {self.score}")
         if not self.levels or len(self.quantiles) != len(self.levels):
@@ -71,6 +78,12 @@ class Forecast:
         low, high = self.levels[i - 1], self.levels[i]
         share = (p - low) / (high - low)
         return self.quantiles[i - 1] + share * (self.quantiles[i] - self.quantiles[i - 1])
+
+    @property
+    def novel(self) -> bool:
+        """Whether the prompt is unlike the training traffic: distrust the order, not only the
+        numbers."""
+        return self.novelty >= NOVEL
 
     @property
     def median(self) -> float:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ranker import calibration
 from ranker.baseline import PromptLengthRanker
 from ranker.features import extract
-from ranker.lexical import LexicalModel, LexicalRanker
+from ranker.length_ranker import LengthRanker
+from ranker.lexical import LexicalModel
 from ranker.ngrams import Counts, NgramWeights, count, document_frequency_weights
 from training.config import FitConfig
 from training.lists import make_lists, rank_shares
@@ -27,7 +28,7 @@ _LEAST_TRAIN, _LEAST_VALIDATION = 50, 20
 class TrainedRanker:
     """A ranker, the baseline calibrated on the same rows, and the loss by boosting round."""
 
-    ranker: LexicalRanker
+    ranker: LengthRanker
     baseline: PromptLengthRanker
     curve: tuple[float, ...]
 
@@ -75,7 +76,7 @@ def train(
     lengths = Lengths.of(held)
     held_prompts = [e.prompt for e in held]
     fitted = calibration.fit(
-        model.scores(held_prompts), lengths.tokens, lengths.censored, config.calibration
+        model.predict(held_prompts).scores, lengths.tokens, lengths.censored, config.calibration
     )
     plain = calibration.fit(
         PromptLengthRanker.scores(held_prompts),
@@ -85,7 +86,7 @@ def train(
     )
     progress("Calibrating", 4, 4)
     return TrainedRanker(
-        LexicalRanker(model, fitted, served_model, name),
+        LengthRanker(model, fitted, served_model, name),
         PromptLengthRanker(plain, served_model),
         curve,
     )

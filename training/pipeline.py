@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ranker.lexical import LexicalRanker
+from ranker.length_ranker import LengthRanker
 from ranker.types import Ranker
 from training import smollm2
 from training.card import card
@@ -49,7 +49,7 @@ class Result:
     run_id: str
     name: str
     version: str
-    ranker: LexicalRanker
+    ranker: LengthRanker
     trained: TrainedRanker
     tables: Mapping[str, Sequence[Row]]
     flatness: Flatness

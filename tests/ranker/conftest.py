@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ranker.calibration import CalibrationConfig
-from ranker.lexical import LexicalRanker
+from ranker.length_ranker import LengthRanker
 from ranker.types import FinishReason
 from training.config import FitConfig, TreeConfig
 from training.fit import train
@@ -38,6 +38,6 @@ def examples() -> list[Example]:
 
 
 @pytest.fixture(scope="session")
-def ranker(examples: list[Example]) -> LexicalRanker:
+def ranker(examples: list[Example]) -> LengthRanker:
     config = FitConfig(trees=TreeConfig(rounds=40), calibration=CalibrationConfig(knots=9))
     return train(examples, config, served_model="toy", name="length-ranker-toy").ranker

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from drift.outcomes import OutcomeStore
-from ranker.lexical import LexicalRanker
+from ranker.length_ranker import LengthRanker
 from ranker.records import RunRecord
 from ranker.registry import Registry
 from ranker.types import FinishReason
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow
 SHORT, LONG = "Answer briefly: what is the capital of {}?", "Write a long essay about {}."
 
 
-def trained() -> LexicalRanker:
+def trained() -> LengthRanker:
     rng = random.Random(3)
     examples = []
     for i in range(400):

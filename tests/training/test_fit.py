@@ -17,7 +17,7 @@ def fitted(examples, config, **options):
 
 def tau(trained, examples) -> float:
     held = [e for e in examples if e.split == "test"]
-    scores = trained.ranker.model.scores([e.prompt for e in held])
+    scores = trained.ranker.model.predict([e.prompt for e in held]).scores
     return order(scores, [e.output_tokens for e in held], resamples=0).tau
 
 
