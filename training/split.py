@@ -12,10 +12,15 @@ _CHUNK = re.compile(r"_\d+$")
 _BLANKS = re.compile(r"\s+")
 
 
+def plain(text: str) -> str:
+    """``text`` in lower case with runs of blanks as one: texts equal in this are one prompt."""
+    return _BLANKS.sub(" ", text).strip().lower()
+
+
 def bucket(text: str) -> int:
-    """One of 100 buckets of ``text``, in which case and runs of blanks make no difference."""
-    plain = _BLANKS.sub(" ", text).strip().lower()
-    return int(hashlib.sha1(plain.encode("utf-8", "surrogatepass")).hexdigest()[:8], 16) % 100
+    """One of 100 buckets of ``text``, the same for texts that :func:`plain` makes equal."""
+    digest = hashlib.sha1(plain(text).encode("utf-8", "surrogatepass"))
+    return int(digest.hexdigest()[:8], 16) % 100
 
 
 def conversation_bucket(conversation_id: str) -> int:

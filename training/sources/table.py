@@ -1,89 +1,15 @@
-"""Examples to train and judge a ranker on, and the tables they come from."""
+"""Examples of a table: Parquet, JSON lines or CSV."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ranker.types import FinishReason
+from training.sources.example import Data, Example
+from training.sources.leaks import without_leaks
 from training.split import RESERVED, SPLITS, bucket, split_of
-
-#: Told about slow work: what is being done, how much of it is done, out of how much.
-Progress = Callable[[str, float, float], None]
-
-
-def silent(stage: str, done: float, total: float) -> None:
-    """Progress that nobody watches."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One prompt and the realised length of one answer by ``model``, in tokens of that model.
-
-    A ``finish_reason`` other than ``stop`` makes ``output_tokens`` a lower bound.
-    """
-
-    prompt: str = field(repr=False)
-    output_tokens: int
-    finish_reason: FinishReason
-    model: str
-    id: str
-    split: str
-    prompt_tokens: int = 0
-
-    def __post_init__(self) -> None:
-        if self.output_tokens < 0:
-            raise ValueError(f"example.output_tokens must be >= 0, got {self.output_tokens}")
-        if self.split not in SPLITS:
-            raise ValueError(f"example.split must be one of {', '.join(SPLITS)}")
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """Examples with the name of where they come from and a digest of ids and numbers.
-
-    ``leaks`` counts rows that :func:`without_leaks` left out.
-    """
-
-    name: str
-    source: str
-    examples: tuple[Example, ...]
-    leaks: int = 0
-
-    def split(self, name: str) -> list[Example]:
-        """The examples of one split, in order."""
-        if name not in SPLITS:
-            raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {name!r}")
-        return [example for example in self.examples if example.split == name]
-
-    def digest(self, split: str) -> str:
-        """Changes when an id or a number of the split does; reveals no prompt."""
-        sha = hashlib.sha256()
-        for e in self.split(split):
-            sha.update(f"{e.id}\0{e.output_tokens}\0{e.finish_reason}\0{e.model}\n".encode())
-        return sha.hexdigest()[:16]
-
-
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """Realised lengths as vectors: ``tokens`` [rows] and whether each is a lower bound."""
-
-    tokens: NDArray[np.float64]
-    censored: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, examples: Iterable[Example]) -> Lengths:
-        rows = list(examples)
-        return cls(
-            np.array([e.output_tokens for e in rows], dtype=np.float64),
-            np.array([e.finish_reason.censored for e in rows], dtype=np.bool_),
-        )
 
 
 def read_table(path: Path, served_model: str | None = None) -> Data:
@@ -165,27 +91,3 @@ def _example(
     return Example(
         prompt, tokens, FinishReason(reason), model, str(row.get("id") or number), str(split)
     )
-
-
-def without_leaks(examples: Sequence[Example]) -> list[Example]:
-    """Drop training rows whose prompt is also held out, and validation rows that are in test.
-
-    Prompts are compared as :func:`training.split.bucket` reads them. A ranker that has seen a test
-    prompt would be praised for its memory.
-    """
-    seen: dict[str, set[str]] = {split: set() for split in SPLITS}
-    for e in examples:
-        seen[e.split].add(_plain(e.prompt))
-    kept = []
-    for e in examples:
-        plain = _plain(e.prompt)
-        if e.split == "train" and (plain in seen["test"] or plain in seen["validation"]):
-            continue
-        if e.split == "validation" and plain in seen["test"]:
-            continue
-        kept.append(e)
-    return kept
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split()).lower()

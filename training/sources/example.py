@@ -1,0 +1,83 @@
+"""What a ranker is trained and judged on: prompts with realised lengths."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranker.types import FinishReason
+from training.split import SPLITS
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One prompt and the realised length of one answer by ``model``, in tokens of that model.
+
+    A ``finish_reason`` other than ``stop`` makes ``output_tokens`` a lower bound. Several draws of
+    one prompt are several examples with equal prompts and ids of their own. ``conversation``, where
+    known, is what the prompt is a turn of.
+    """
+
+    prompt: str = field(repr=False)
+    output_tokens: int
+    finish_reason: FinishReason
+    model: str
+    id: str
+    split: str
+    prompt_tokens: int = 0
+    conversation: str = ""
+
+    def __post_init__(self) -> None:
+        if self.output_tokens < 0:
+            raise ValueError(f"example.output_tokens must be >= 0, got {self.output_tokens}")
+        if self.split not in SPLITS:
+            raise ValueError(f"example.split must be one of {', '.join(SPLITS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Examples with the name of where they come from and a digest of ids and numbers.
+
+    ``leaks`` counts rows that :func:`training.sources.without_leaks` left out, ``skipped`` those
+    that say nothing of a length, by reason.
+    """
+
+    name: str
+    source: str
+    examples: tuple[Example, ...]
+    leaks: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+    def split(self, name: str) -> list[Example]:
+        """The examples of one split, in order."""
+        if name not in SPLITS:
+            raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {name!r}")
+        return [example for example in self.examples if example.split == name]
+
+    def digest(self, split: str) -> str:
+        """Changes when an id or a number of the split does; reveals no prompt."""
+        sha = hashlib.sha256()
+        for e in self.split(split):
+            line = f"{e.id}\0{e.output_tokens}\0{e.finish_reason}\0{e.model}\n"
+            sha.update(line.encode("utf-8", "surrogatepass"))
+        return sha.hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Realised lengths as vectors: ``tokens`` [rows] and whether each is a lower bound."""
+
+    tokens: NDArray[np.float64]
+    censored: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, examples: Iterable[Example]) -> Lengths:
+        rows = list(examples)
+        return cls(
+            np.array([e.output_tokens for e in rows], dtype=np.float64),
+            np.array([e.finish_reason.censored for e in rows], dtype=np.bool_),
+        )
