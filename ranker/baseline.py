@@ -6,8 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ranker.calibration import Calibration
 from ranker.forecasts import forecasts
+from ranker.prediction import Prediction
 from ranker.types import Forecast
 
 
@@ -27,4 +30,8 @@ class PromptLengthRanker:
 
     def forecast(self, prompts: Sequence[str]) -> list[Forecast]:
         """One forecast per prompt, in order."""
-        return forecasts(self.scores(prompts), self.calibration, self.name, self.version)
+        if not prompts:
+            return []
+        scores = np.array(self.scores(prompts))
+        quantiles = self.calibration.quantiles(Prediction(scores))
+        return forecasts(scores, quantiles, self.calibration.levels, self.name, self.version)

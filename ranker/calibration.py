@@ -10,13 +10,15 @@ nothing ends at the widest, where every score gets the same, marginal, quantiles
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ranker.prediction import Prediction
 from ranker.survival import weighted_quantiles
 from ranker.types import LEVELS
 
@@ -54,6 +56,8 @@ class Calibration:
     does not fit knots and levels, or a quantile descends along either axis.
     """
 
+    kind: ClassVar[str] = "score-table"
+
     knots: Floats  #: [knots], scores, strictly ascending
     table: Floats  #: [knots, levels], output tokens
     levels: tuple[float, ...]
@@ -72,9 +76,9 @@ class Calibration:
         if np.any(np.diff(self.table, axis=1) < 0.0) or np.any(np.diff(self.table, axis=0) < 0.0):
             raise ValueError("calibration.table must not descend, neither by level nor by score")
 
-    def quantiles(self, scores: ArrayLike) -> Floats:
-        """Quantiles of output tokens, shape ``[scores, levels]``, monotone in score and level."""
-        s = np.clip(np.asarray(scores, dtype=np.float64), self.knots[0], self.knots[-1])
+    def quantiles(self, prediction: Prediction) -> Floats:
+        """[n, levels], output tokens, monotone in score and level; see :class:`Calibrator`."""
+        s = np.clip(prediction.scores, self.knots[0], self.knots[-1])
         right = np.clip(np.searchsorted(self.knots, s), 1, max(1, len(self.knots) - 1))
         if len(self.knots) == 1:
             return np.repeat(self.table, len(s), axis=0)
@@ -83,6 +87,23 @@ class Calibration:
         # A convex combination, not low + share * (high - low): rounding must not break the order.
         mixed = (1.0 - share) * self.table[right - 1] + share * self.table[right]
         return np.maximum.accumulate(mixed, axis=1)
+
+    def arrays(self) -> dict[str, Floats]:
+        return {"knots": self.knots, "table": self.table}
+
+    def numbers(self) -> dict[str, Any]:
+        wide = math.isinf(self.bandwidth)
+        return {"levels": list(self.levels), "bandwidth": None if wide else self.bandwidth}
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> Calibration:
+        bandwidth = numbers["bandwidth"]
+        return cls(
+            arrays["knots"],
+            arrays["table"],
+            tuple(numbers["levels"]),
+            math.inf if bandwidth is None else float(bandwidth),
+        )
 
 
 def fit(
@@ -183,7 +204,9 @@ def _choose(
         ranks = _ranks(scores[~out])
         for i, bandwidth in enumerate(wide_first):
             table = _table(positions, ranks, tokens[~out], censored[~out], bandwidth, config.levels)
-            forecast = Calibration(knots, table, config.levels, bandwidth).quantiles(scores[out])
+            forecast = Calibration(knots, table, config.levels, bandwidth).quantiles(
+                Prediction(scores[out])
+            )
             losses[i, out] = pinball(forecast, tokens[out], censored[out], config.levels)
     best = int(np.argmin(losses.mean(axis=1)))
     # Paired: the same rows under both, so the error is that of the difference.

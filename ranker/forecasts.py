@@ -1,21 +1,29 @@
-"""Scores and a calibration, put together into forecasts."""
+"""Scores and quantiles, put together into forecasts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ranker.calibration import Calibration
+import numpy as np
+from numpy.typing import NDArray
+
 from ranker.types import Forecast
+
+Floats = NDArray[np.float64]
 
 
 def forecasts(
-    scores: Sequence[float], calibration: Calibration, name: str, version: str
+    scores: Floats,
+    quantiles: Floats,
+    levels: tuple[float, ...],
+    name: str,
+    version: str,
+    novelty: Floats | None = None,
 ) -> list[Forecast]:
-    """One forecast per score, in order, by ranker ``name`` at ``version``."""
-    if not len(scores):
-        return []
-    rows = calibration.quantiles(scores).tolist()
-    return [
-        Forecast(float(score), tuple(row), name, version, calibration.levels)
-        for score, row in zip(scores, rows, strict=True)
-    ]
+    """One forecast per row, by ranker ``name`` at ``version``.
+
+    ``scores`` [n], ``quantiles`` [n, levels] in output tokens, ``novelty`` [n] in [0, 1].
+    """
+    strange: Sequence[float] = [0.0] * len(scores) if novelty is None else novelty.tolist()
+    rows = zip(scores.tolist(), quantiles.tolist(), strange, strict=True)
+    return [Forecast(s, tuple(q), name, version, levels, n) for s, q, n in rows]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ranker.calibration import Calibration, CalibrationConfig, fit, pinball
 from ranker.metrics import coverage
+from ranker.prediction import Prediction
 from ranker.types import LEVELS
 
 
@@ -24,7 +25,7 @@ def draw(n: int, knows: float, seed: int, limit: float = math.inf):
 def test_held_out_coverage_is_what_the_levels_say():
     calibration = fit(*draw(1500, 0.4, 0))
     score, tokens, censored = draw(6000, 0.4, 1)
-    shares, told = coverage(calibration.quantiles(score), tokens, censored, LEVELS)
+    shares, told = coverage(calibration.quantiles(Prediction(score)), tokens, censored, LEVELS)
     assert shares == pytest.approx(LEVELS, abs=0.03)
     assert np.all(told == 6000)
 
@@ -34,7 +35,7 @@ def test_coverage_holds_within_a_part_of_the_scores_too():
     score, tokens, censored = draw(8000, 0.5, 3)
     for part in (score < -0.7, score > 0.7):
         shares, _ = coverage(
-            calibration.quantiles(score[part]), tokens[part], censored[part], LEVELS
+            calibration.quantiles(Prediction(score[part])), tokens[part], censored[part], LEVELS
         )
         assert shares == pytest.approx(LEVELS, abs=0.07)
 
@@ -42,7 +43,7 @@ def test_coverage_holds_within_a_part_of_the_scores_too():
 @pytest.mark.parametrize("seed", range(4))
 def test_a_ranker_that_knows_nothing_gives_everybody_the_marginal(seed: int):
     score, tokens, censored = draw(900, 0.0, seed)
-    table = fit(score, tokens, censored).quantiles(np.linspace(-3, 3, 50))
+    table = fit(score, tokens, censored).quantiles(Prediction(np.linspace(-3, 3, 50)))
     marginal = np.quantile(tokens, LEVELS, method="inverted_cdf")
     spread = np.log(table[-1] / table[0])
     assert np.all(spread[2:9] < 0.45)  # lengths themselves spread by e^2.6 between p10 and p90
@@ -51,7 +52,7 @@ def test_a_ranker_that_knows_nothing_gives_everybody_the_marginal(seed: int):
 
 def test_constant_scores_give_exactly_the_marginal():
     _, tokens, censored = draw(300, 0.0, 0)
-    table = fit(np.zeros(300), tokens, censored).quantiles([-1.0, 0.0, 9.0])
+    table = fit(np.zeros(300), tokens, censored).quantiles(Prediction(np.array([-1.0, 0.0, 9.0])))
     marginal = np.quantile(tokens, LEVELS, method="inverted_cdf")
     assert table == pytest.approx(np.tile(marginal, (3, 1)), rel=1e-9)
 
@@ -59,11 +60,11 @@ def test_constant_scores_give_exactly_the_marginal():
 def test_censored_rows_are_bounds():
     score, tokens, censored = draw(4000, 0.4, 5, limit=250)
     assert 0.2 < censored.mean() < 0.4
-    quantiles = fit(score, tokens, censored).quantiles(score)
+    quantiles = fit(score, tokens, censored).quantiles(Prediction(score))
     truth = draw(4000, 0.4, 5)[1]
     shares, _ = coverage(quantiles, truth, np.zeros(4000, bool), LEVELS)
     assert shares[:7] == pytest.approx(LEVELS[:7], abs=0.04)  # up to .6, below the limit
-    naive = fit(score, tokens, np.zeros(4000, bool)).quantiles(score)
+    naive = fit(score, tokens, np.zeros(4000, bool)).quantiles(Prediction(score))
     assert np.all(quantiles.mean(axis=0)[-3:] > naive.mean(axis=0)[-3:])
 
 
@@ -75,7 +76,7 @@ def test_any_data_gives_quantiles_that_ascend_by_score_and_level(data: st.DataOb
     scores, tokens = data.draw(whole), data.draw(whole)
     censored = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
     config = CalibrationConfig(knots=7, bandwidths=(0.1, 0.3), folds=3)
-    table = fit(scores, tokens, censored, config).quantiles(np.linspace(-10, 6000, 200))
+    table = fit(scores, tokens, censored, config).quantiles(Prediction(np.linspace(-10, 6000, 200)))
     assert np.all(np.isfinite(table))
     assert np.all(np.diff(table, axis=1) >= 0)
     assert np.all(np.diff(table, axis=0) >= -1e-9)
