@@ -1,0 +1,1 @@
+"""Published ways to order requests by length, re-run on the same rows and the same encoder."""
