@@ -36,12 +36,14 @@ def rows(table: Sequence[Row]) -> list[tuple[object, ...]]:
 
 
 def note_leaks(data: Data) -> None:
-    """Say how many rows of a table were left out, if any."""
+    """Say how many rows of a source were left out and why, if any."""
     if data.leaks:
         console.note(
             f"{data.name}: {data.leaks:,} rows left out, because a split that is held out from "
             "theirs has the same prompt"
         )
+    for reason, count in data.skipped.items():
+        console.note(f"{data.name}: {count:,} rows left out: {reason}")
 
 
 @contextmanager

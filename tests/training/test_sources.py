@@ -6,10 +6,23 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import csv
 
 from ranker.types import FinishReason
 from serving.cli import tables
-from training.sources import Data, Example, Lengths, read_table, without_leaks
+from training.sources import (
+    EVERY_MODEL,
+    Data,
+    Example,
+    Lengths,
+    deduplicated,
+    read_table,
+    refuse_leaks,
+    refuse_unorderable,
+    without_leaks,
+)
 from training.split import bucket, split_of
 
 ROWS = [
@@ -62,11 +75,42 @@ def test_finish_reasons_ids_and_splits_of_the_file_count(tmp_path):
     assert Lengths.of([a, b]).censored.tolist() == [True, False]
 
 
-def test_splits_of_the_file_that_share_prompts_are_parted(tmp_path, capsys):
+def test_splits_of_the_file_that_share_prompts_are_refused(tmp_path):
     splits = (("Hello  there", "train"), ("hello there", "test"), ("other", "train"))
-    rows = [{"prompt": p, "output_tokens": 1, "split": split} for p, split in splits]
+    rows = [{"prompt": p, "output_tokens": 1, "split": split, "id": p[0]} for p, split in splits]
+    rows[1]["id"] = "x"
+    with pytest.raises(ValueError, match=r"a: column split: .* 1 train rows \(ids H\)") as caught:
+        read_table(lines(tmp_path / "a.jsonl", rows))
+    assert "hello" not in str(caught.value).lower()
+    assert len(read_table(lines(tmp_path / "a.jsonl", rows[1:])).examples) == 2
+
+
+def test_turns_of_one_conversation_are_on_one_side(tmp_path):
+    rows = [
+        {"prompt": f"turn {i} of {c}", "output_tokens": i, "conversation": f"talk {c}"}
+        for c in range(40)
+        for i in range(3)
+    ]
+    sides = {}
+    for e in read_table(lines(tmp_path / "a.jsonl", rows)).examples:
+        sides.setdefault(e.conversation, set()).add(e.split)
+        assert e.split == split_of(bucket(e.conversation))
+    assert len(sides) > 20
+    assert all(len(splits) == 1 for splits in sides.values())
+
+
+def test_what_is_left_out_is_said(tmp_path, capsys):
+    # Conversations part these by hash; the prompt that they share is then on two sides.
+    named = {
+        split: next(c for c in map(str, range(99)) if split_of(bucket(c)) == split)
+        for split in ("train", "test")
+    }
+    rows = [
+        {"prompt": "Same  prompt", "output_tokens": 1, "conversation": named["train"]},
+        {"prompt": "same prompt", "output_tokens": 2, "conversation": named["test"]},
+    ]
     data = read_table(lines(tmp_path / "a.jsonl", rows))
-    assert [(e.prompt, e.split) for e in data.examples] == [splits[1], splits[2]]
+    assert [e.split for e in data.examples] == ["test"]
     assert data.leaks == 1
     tables.note_leaks(data)
     assert "a: 1 rows left out" in capsys.readouterr().err
@@ -102,9 +146,17 @@ def test_one_model_of_several_must_be_named(tmp_path):
         ({"prompt": "a", "output_tokens": 1.5}, "output_tokens must be a whole number"),
         ({"prompt": "a", "output_tokens": "many"}, "output_tokens must be a whole number"),
         ({"prompt": "a", "output_tokens": True}, "output_tokens must be a whole number"),
-        ({"prompt": 7, "output_tokens": 1}, "prompt must be text"),
-        ({"prompt": "a", "output_tokens": 1, "finish_reason": "tired"}, "finish_reason must be"),
-        ({"prompt": "a", "output_tokens": 1, "split": "holdout"}, "split must be one of"),
+        ({"prompt": 7, "output_tokens": 1}, "column prompt must be text"),
+        (
+            {"prompt": "a", "output_tokens": 1, "finish_reason": "tired"},
+            "column finish_reason must be",
+        ),
+        ({"prompt": "a", "output_tokens": 1, "split": "holdout"}, "column split must be one of"),
+        ({"prompt": "a", "output_tokens": float("nan")}, "output_tokens must be .* got nan"),
+        ({"prompt": "a", "output_tokens": float("inf")}, "output_tokens must be .* got inf"),
+        ({"prompt": "a", "output_tokens": None}, "column output_tokens is missing"),
+        ({"prompt": " \n\u2003", "output_tokens": 1}, "column prompt holds only blanks"),
+        ({"prompt": "a", "output_tokens": 1, "prompt_tokens": "few"}, "column prompt_tokens must"),
     ],
 )
 def test_a_bad_row_is_named_without_its_text(tmp_path, row, message):
@@ -124,10 +176,14 @@ def test_files_that_are_none(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", b"prompt,output_tokens\nx,1\nsecret,4,5,6\n", "a.csv: not readable as csv"),
-        ("a.csv", b"prompt,output_tokens\nsecret \xff,3\n", "a.csv: not readable as csv"),
-        ("a.jsonl", b'{"prompt":"secret" "output_tokens":3}\n', "a.jsonl: not readable as json"),
-        ("a.parquet", b"secret", "a.parquet: not readable as parquet"),
+        ("a.csv", b"prompt,output_tokens\nx,1\nsecret,4,5,6\n", "a.csv: row 2: has 4 cells"),
+        ("a.csv", b"prompt,output_tokens\nsecret \xff,3\n", "a.csv: not readable as CSV"),
+        (
+            "a.jsonl",
+            b'{"prompt":"secret" "output_tokens":3}\n',
+            "a.jsonl: row 1: not readable as JSON",
+        ),
+        ("a.parquet", b"secret", "a.parquet: not readable as Parquet"),
         ("a.jsonl", b"", "a.jsonl: no rows"),
     ],
 )
@@ -160,3 +216,149 @@ def test_bad_examples_are_refused():
         Example("p", 1, FinishReason.STOP, "m", "1", "reserved")
     with pytest.raises(ValueError, match="split"):
         Data("d", "s", ()).split("reserved")
+
+
+def test_names_of_columns_are_free(tmp_path):
+    rows = [{"q": f"prompt {i}", "n": i, "why": "length"} for i in range(30)]
+    path = lines(tmp_path / "a.jsonl", rows)
+    names = {"prompt": "q", "output_tokens": "n", "finish_reason": "why"}
+    data = read_table(path, columns=names)
+    assert all(e.prompt == f"prompt {e.output_tokens}" for e in data.examples)
+    assert {e.finish_reason for e in data.examples} == {FinishReason.LENGTH}
+    with pytest.raises(ValueError, match="row 1: column n is missing"):
+        read_table(lines(tmp_path / "b.jsonl", [{"q": "x"}]), columns=names)
+    with pytest.raises(ValueError, match=r"columns\.tokens is unknown; known are prompt"):
+        read_table(path, columns={"tokens": "n"})
+
+
+def test_draws_share_an_id_and_repeats_do_not(tmp_path):
+    drawn = [
+        {"prompt": "a", "output_tokens": t, "id": "x", "draw": d, "split": "train"}
+        for d, t in enumerate((5, 5, 9))
+    ]
+    data = read_table(lines(tmp_path / "a.jsonl", drawn))
+    assert [(e.id, e.output_tokens) for e in data.examples] == [("x/0", 5), ("x/1", 5), ("x/2", 9)]
+    drawn[2]["draw"] = 0
+    with pytest.raises(ValueError, match=r"row 3: column id repeats that of .*a\.jsonl: row 1"):
+        read_table(lines(tmp_path / "a.jsonl", drawn))
+
+
+def test_each_model_has_ids_of_its_own(tmp_path):
+    rows = [
+        {"prompt": "a", "output_tokens": 5, "id": "x", "model": m, "split": "train"} for m in "mn"
+    ]
+    path = lines(tmp_path / "a.jsonl", rows)
+    assert [e.model for e in read_table(path, "n").examples] == ["n"]
+    assert [e.model for e in read_table(path, EVERY_MODEL).examples] == ["m", "n"]
+
+
+ODD = [
+    "\ud83d alone",
+    "nul \0 inside",
+    "שלום עולם",
+    "👩‍👩‍👧‍👦",
+    "def f():\n\treturn {}",
+    "é" * (1 << 20),
+]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet"])
+def test_odd_prompts_come_through_unchanged(tmp_path, kind):
+    rows = [{"prompt": text, "output_tokens": i, "split": "train"} for i, text in enumerate(ODD)]
+    path = tmp_path / f"a.{kind}"
+    if kind in ("csv", "parquet"):  # both hold UTF-8, which has no lone surrogates
+        rows = rows[1:]
+        table = pa.Table.from_pylist(rows)
+        (pq.write_table if kind == "parquet" else csv.write_csv)(table, path)
+    elif kind == "json":
+        path.write_text(json.dumps(rows, indent=1))
+    else:
+        lines(path, rows)
+    data = read_table(path)
+    assert [e.prompt for e in data.examples] == [row["prompt"] for row in rows]
+    assert len(data.digest("train")) == 16
+
+
+def test_whole_numbers_as_floats_and_as_text(tmp_path):
+    content = "prompt,output_tokens,split\na,5.0,train\nb,7,train\n"
+    (tmp_path / "a.csv").write_text(content)
+    found = read_table(tmp_path / "a.csv").examples
+    assert [e.output_tokens for e in found] == [5, 7]
+    for bad in ("5.5", "-1", "nan", "many"):
+        (tmp_path / "a.csv").write_text(content + f"c,{bad},train\n")
+        with pytest.raises(ValueError, match=r"row 3: column output_tokens must be a whole"):
+            read_table(tmp_path / "a.csv")
+
+
+def pool(*rows: tuple[str, int, str]) -> Data:
+    made = [
+        Example(f"p{i}", tokens, FinishReason(why), "m", f"id{i}", split)
+        for i, (split, tokens, why) in enumerate(rows)
+    ]
+    return Data("pool", "made up", tuple(made))
+
+
+FINE = [("train", 1, "stop"), ("train", 2, "stop"), ("validation", 1, "stop")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "column split: no train rows among 0"),
+        (FINE[:2], "column split: no validation rows among 2"),
+        ([("train", i, "length") for i in range(5)], r"column finish_reason: all 5 .*row id0"),
+        ([("train", 7, "stop"), ("train", 7, "length")], r"output_tokens is 7 in all 2 .*row id0"),
+        ([*FINE, ("validation", 1, "stop")], r"output_tokens is 1 in all 2 validation rows"),
+    ],
+)
+def test_data_without_an_order_is_refused(rows, message):
+    with pytest.raises(ValueError, match=message):
+        refuse_unorderable(pool(*rows))
+
+
+def test_data_with_an_order_is_not_refused():
+    refuse_unorderable(pool(*FINE, ("validation", 9, "stop")))
+
+
+words = st.sampled_from(["Hello", "hello ", "HELLO", "other", "Other\n", "third"])
+drawn_rows = st.lists(
+    st.builds(
+        Example,
+        prompt=words,
+        output_tokens=st.integers(0, 2),
+        finish_reason=st.sampled_from(FinishReason),
+        model=st.sampled_from(["m", "n"]),
+        id=st.sampled_from("abc"),
+        split=st.sampled_from(["train", "validation", "test"]),
+        conversation=st.sampled_from(["", "one", "two"]),
+    ),
+    max_size=30,
+)
+
+
+@given(drawn_rows)
+def test_no_repeat_is_left_and_nothing_else_is_lost(rows):
+    def key(e):
+        plain = " ".join(e.prompt.split()).lower()
+        return plain, e.model, e.output_tokens, e.finish_reason, e.id
+
+    kept = deduplicated(rows)
+    assert len({key(e) for e in kept}) == len(kept)
+    assert {key(e) for e in kept} == {key(e) for e in rows}
+    assert deduplicated(kept) == kept
+
+
+@given(drawn_rows)
+def test_what_is_left_of_leaking_splits_does_not_leak(rows):
+    kept = without_leaks(rows)
+    refuse_leaks(Data("kept", "made up", tuple(kept)))
+    assert [e for e in kept if e.split == "test"] == [e for e in rows if e.split == "test"]
+    assert without_leaks(kept) == kept
+    if len(kept) < len(rows):
+        with pytest.raises(ValueError, match="column split"):
+            refuse_leaks(Data("rows", "made up", tuple(rows)))
+    sides = {}
+    for e in kept:
+        for trait in (" ".join(e.prompt.split()).lower(), e.conversation and (e.conversation,)):
+            sides.setdefault(trait or id(e), set()).add(e.split)
+    assert all(len(found) == 1 for found in sides.values())

@@ -2,92 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ranker.types import FinishReason
+from training.sources import cells, rows
+from training.sources.assemble import EVERY_MODEL, assembled, split_by_hash
+from training.sources.duplicates import Ids
 from training.sources.example import Data, Example
-from training.sources.leaks import without_leaks
-from training.split import RESERVED, SPLITS, bucket, split_of
+from training.split import RESERVED
+
+REQUIRED = ("prompt", "output_tokens")
+OPTIONAL = (
+    "finish_reason", "model", "id", "draw", "conversation", "prompt_tokens", "split",
+)  # fmt: skip
 
 
-def read_table(path: Path, served_model: str | None = None) -> Data:
-    """Examples of a Parquet, JSON-lines or CSV file, one model's.
+def read_table(
+    path: Path, served_model: str | None = None, *, columns: Mapping[str, str] | None = None
+) -> Data:
+    """Examples of a Parquet, JSON-lines or CSV file, one model's or, with ``*``, of all of them.
 
     Columns: ``prompt``, ``output_tokens``; optional ``finish_reason`` (``stop`` when absent),
-    ``model``, ``id`` and ``split``. Without ``split`` the prompt's hash decides by the rule of
-    :mod:`training.split`. Equal prompts are never on both sides: :func:`without_leaks` drops those
-    that splits of the file share. ``served_model`` picks the rows of one model; it is needed when
-    the file holds several. The file is streamed through ``datasets``, which then makes no copy of
-    the prompts in its cache. Raises ``ValueError`` naming the column, and the row where there is
-    one.
+    ``model``, ``id``, ``draw`` (several answers to one prompt may share an id, not a draw),
+    ``conversation``, ``prompt_tokens`` and ``split``; ``columns`` names those that the file calls
+    otherwise. Without ``split`` a hash decides by the rule of :mod:`training.split`, of the
+    conversation or else of the prompt, and what still leaks is dropped
+    (:func:`training.sources.without_leaks`); with it, leaks are refused
+    (:func:`training.sources.refuse_leaks`). ``served_model`` picks the rows of one model; it is
+    needed when the file holds several. Rows are streamed and nothing is written. Raises
+    ``ValueError`` naming the column, and the row where there is one.
     """
     path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file")
-    rows = enumerate(_rows(path, _kind(path)))
-    examples = [e for i, row in rows if (e := _example(path, i, row, served_model))]
-    models = sorted({example.model for example in examples})
-    if len(models) > 1:
-        raise ValueError(
-            f"{path}: holds answers of {len(models)} models ({', '.join(models[:5])}); a ranker "
-            f"belongs to one, name it with --served-model"
-        )
-    if not examples:
-        raise ValueError(f"{path}: no rows" + (f" of model {served_model}" if served_model else ""))
-    kept = tuple(without_leaks(examples))
-    return Data(path.stem, path.absolute().as_uri(), kept, leaks=len(examples) - len(kept))
+    names = _names(columns or {})
+    given = None if served_model == EVERY_MODEL else served_model
+    ids, found, split_given = Ids(), [], False
+    for number, (where, row) in enumerate(rows.read(path, set(names.values())), 1):
+        cell = {ours: row.get(name) for ours, name in names.items()}
+        example = _example(where, names, cell, given, number)
+        if example is None:
+            continue
+        if not cells.missing(cell["id"]):
+            ids.add(where, names["id"], example.model, example.id)
+        split_given |= not cells.missing(cell["split"])
+        found.append(example)
+    return assembled(
+        path.stem,
+        path.absolute().as_uri(),
+        found,
+        where=f"{path}",
+        served_model=served_model,
+        split_given=split_given,
+    )
 
 
-def _kind(path: Path) -> str:
-    kinds = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
-    kind = kinds.get(path.suffix.lower())
-    if kind is None:
-        raise ValueError(f"{path}: must end in one of {', '.join(kinds)}")
-    return kind
-
-
-def _rows(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
-    from datasets import load_dataset
-
-    try:
-        yield from load_dataset(kind, data_files=str(path), split="train", streaming=True)
-    except StopIteration:  # how datasets takes an empty file
-        return
-    except ValueError as error:
-        # Of a parser or codec, in words of its own, which might quote what it read.
-        raise ValueError(f"{path}: not readable as {kind} ({type(error).__name__})") from None
+def _names(columns: Mapping[str, str]) -> dict[str, str]:
+    known = (*REQUIRED, *OPTIONAL)
+    if unknown := sorted(set(columns) - set(known)):
+        raise ValueError(f"columns.{unknown[0]} is unknown; known are {', '.join(known)}")
+    return {ours: columns.get(ours, ours) for ours in known}
 
 
 def _example(
-    path: Path, number: int, row: Mapping[str, Any], served_model: str | None
+    where: str,
+    names: Mapping[str, str],
+    cell: Mapping[str, Any],
+    served_model: str | None,
+    number: int,
 ) -> Example | None:
-    where = f"{path}: row {number + 1}"
-    for column in ("prompt", "output_tokens"):
-        if row.get(column) is None:
-            raise ValueError(f"{where}: column {column} is missing or empty")
-    model = str(row.get("model") or served_model or "default")
+    model = sys.intern(_word(cell["model"]) or served_model or "default")
     if served_model is not None and model != served_model:
         return None
-    prompt, tokens = row["prompt"], row["output_tokens"]
-    if not isinstance(prompt, str):
-        raise ValueError(f"{where}: prompt must be text, got {type(prompt).__name__}")
-    # Parquet may hold whole numbers as floats; NaN and infinities are not whole.
-    if isinstance(tokens, float) and tokens.is_integer():
-        tokens = int(tokens)
-    if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
-        raise ValueError(f"{where}: output_tokens must be a whole number of at least 0")
-    reason = str(row.get("finish_reason") or FinishReason.STOP)
-    if reason not in {str(known) for known in FinishReason}:
-        raise ValueError(f"{where}: finish_reason must be stop, length, abort or error")
-    split = row.get("split") or split_of(bucket(prompt))
+    prompt = cells.text(where, names["prompt"], cell["prompt"])
+    conversation = _word(cell["conversation"])
+    split = (
+        split_by_hash(prompt, conversation)
+        if cells.missing(cell["split"])
+        else cells.split(where, names["split"], cell["split"])
+    )
+    tokens = cells.count(where, names["output_tokens"], cell["output_tokens"])
+    finish = cells.reason(where, names["finish_reason"], cell["finish_reason"])
     if split == RESERVED:
         return None
-    if split == "val":
-        split = "validation"
-    if split not in SPLITS:
-        raise ValueError(f"{where}: split must be one of {', '.join(SPLITS)}")
+    length = cell["prompt_tokens"]
+    draw = _word(cell["draw"])
     return Example(
-        prompt, tokens, FinishReason(reason), model, str(row.get("id") or number), str(split)
+        prompt,
+        tokens,
+        finish,
+        model,
+        id=(_word(cell["id"]) or f"row-{number}") + (f"/{draw}" if draw else ""),
+        split=split,
+        prompt_tokens=(
+            0 if cells.missing(length) else cells.count(where, names["prompt_tokens"], length)
+        ),
+        conversation=conversation,
     )
+
+
+def _word(value: Any) -> str:
+    return "" if cells.missing(value) else str(value)
