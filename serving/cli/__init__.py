@@ -18,6 +18,7 @@ COMMANDS = (
     "up",
     "train",
     "evaluate",
+    "label",
     "promote",
     "rank",
     "serve",

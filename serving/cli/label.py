@@ -1,0 +1,164 @@
+"""``shortfirst label``: how long a model's answers really become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def label(
+    out: Annotated[Path, typer.Option(help="Where the lengths go: .parquet or .jsonl.")],
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Parquet, JSONL or CSV with a column prompt and optionally id and split. "
+            "Default: what opens the conversations of ShareGPT."
+        ),
+    ] = None,
+    endpoint: Annotated[
+        str,
+        typer.Option(
+            help="Address of an OpenAI-compatible API, ending in /v1. Default: an engine that is "
+            "started for this run."
+        ),
+    ] = "",
+    model: Annotated[
+        str,
+        typer.Option(
+            help="Default: the only model of the endpoint. Without --endpoint: as of shortfirst "
+            "engine, the bundled one by default."
+        ),
+    ] = "",
+    api: Annotated[
+        str, typer.Option(help="chat: a prompt is a message; completions: a text to go on with.")
+    ] = "chat",
+    api_key_env: Annotated[
+        str, typer.Option(help="Environment variable with the endpoint's API key.")
+    ] = "OPENAI_API_KEY",
+    draws: Annotated[int, typer.Option(help="Answers to each prompt, each with its own seed.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
+    temperature: Annotated[float, typer.Option(help="As the traffic to come is sampled.")] = 0.7,
+    top_p: Annotated[float, typer.Option(help="Share of the likeliest tokens to draw from.")] = 1.0,
+    repetition_penalty: Annotated[
+        float, typer.Option(help="Above 1: what was there becomes less likely.")
+    ] = 1.0,
+    max_tokens: Annotated[
+        int, typer.Option(help="Longer answers are cut, and marked as censored.")
+    ] = 768,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(help="Only prompts of train, validation or test; may be repeated."),
+    ] = None,
+    limit: Annotated[int, typer.Option(help="Prompts of each split at most; 0: all.")] = 0,
+    most_prompt_chars: Annotated[
+        int, typer.Option(help="Leave longer prompts out; 0: none is too long.")
+    ] = 0,
+    keep_prompts: Annotated[
+        bool,
+        typer.Option(
+            "--keep-prompts",
+            help="Write the prompts too, as train --data needs them. Without it the file holds "
+            "ids, hashes and numbers only.",
+        ),
+    ] = False,
+    concurrency: Annotated[int, typer.Option(help="Requests in flight.")] = 16,
+    timeout: Annotated[float, typer.Option(help="Seconds that one answer may take.")] = 600.0,
+    dtype: Annotated[str, typer.Option(help="Of an engine that is started.")] = "auto",
+    threads: Annotated[int, typer.Option(help="Of an engine that is started.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Ask a model for answers and write how long they became.
+
+    Can be killed at any time: the same command goes on where it was and asks for nothing twice.
+    With more --draws or more prompts it adds to the same file.
+    """
+    import asyncio
+    import os
+    from contextlib import ExitStack
+
+    from engine.bundled import BUNDLED
+    from engine.sources import ModelSource
+    from serving.cli import console
+    from serving.cli.label_progress import Shown
+    from serving.label_engine import LabelEngine
+    from serving.paths import Home
+    from serving.processes import ServiceFailed
+    from training.bundled import corpus
+    from training.label import asked, table
+    from training.label.client import Client, EndpointFailed
+    from training.label.journal import Journal, journal_of
+    from training.label.prompts import choose
+    from training.label.run import missing, run
+    from training.label.sampling import Sampling
+    from training.split import SPLITS
+
+    if api not in ("chat", "completions"):
+        raise ValueError(f"--api must be chat or completions, got {api!r}")
+    table.check(out)
+    home = Home.resolve()
+    key = os.environ.get(api_key_env, "")
+    name = model or BUNDLED
+    if endpoint and not model:
+        name = asyncio.run(_only_model(endpoint, key))
+    sampling = Sampling(
+        model=name if endpoint else ModelSource(name).default_name,
+        chat=api == "chat",
+        temperature=temperature,
+        top_p=top_p,
+        repetition_penalty=repetition_penalty,
+        max_tokens=max_tokens,
+        seed=seed,
+    )
+    every = asked.of_table(prompts) if prompts else asked.of_sharegpt(corpus(home.cache))
+    chosen = choose(every, splits=split or SPLITS, most_chars=most_prompt_chars, limit=limit)
+    texts = {prompt.key: prompt.text for prompt in every} if keep_prompts else None
+
+    async def ask(url: str) -> None:
+        async with Client(url, key, timeout_s=timeout) as client:
+            await run(wanted, sampling, client, journal, concurrency=concurrency, told=shown.add)
+
+    stopped: str | None = None
+    with Journal(journal_of(out), sampling) as journal:
+        wanted = missing(chosen, draws, journal.labels)
+        try:
+            with ExitStack() as stack:
+                url = endpoint
+                if wanted and not endpoint:
+                    console.note("Starting the engine ...")
+                    engine = LabelEngine(name, dtype, threads, concurrency)
+                    url = stack.enter_context(engine.started(home.root / "run"))
+                shown = stack.enter_context(Shown(len(wanted)))
+                if wanted:
+                    asyncio.run(ask(url))
+        except KeyboardInterrupt:
+            stopped = "Stopped"
+        except (EndpointFailed, ServiceFailed) as error:
+            stopped = str(error)
+        finally:
+            written = table.rows(journal.labels, sampling, texts)
+            table.write(out, written)
+    if stopped is not None:
+        raise console.UserError(
+            f"{stopped}; {len(written):,} lengths are in {out}, and the same command goes on from "
+            f"there",
+            status=130 if stopped == "Stopped" else 1,
+        )
+    if json:
+        console.print_json({"out": str(out), "rows": len(written)})
+        return
+    console.note(f"{len(written):,} lengths are in {out}")
+
+
+async def _only_model(endpoint: str, key: str) -> str:
+    from training.label.client import Client
+
+    async with Client(endpoint, key) as client:
+        names = await client.models()
+    if len(names) != 1:
+        raise ValueError(
+            f"--model must be named: {endpoint} serves {len(names)} models"
+            + (f" ({', '.join(names[:5])})" if names else "")
+        )
+    return names[0]

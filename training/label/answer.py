@@ -1,0 +1,30 @@
+"""One realised answer: numbers and ids, never text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ranker.types import FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How long an answer became. ``finish_reason`` other than ``stop``: at least that long."""
+
+    prompt_tokens: int
+    output_tokens: int
+    finish_reason: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One draw of one prompt. ``finish_reason`` ``error``: the endpoint refuses this prompt."""
+
+    key: str
+    conversation: str
+    split: str
+    draw: int
+    seed: int
+    prompt_tokens: int
+    output_tokens: int
+    finish_reason: FinishReason
