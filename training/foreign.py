@@ -10,19 +10,21 @@ from training.sources import Example
 _COLUMNS = ["id", "source", "model", "prompt", "prompt_tokens", "response_tokens"]
 
 
-def load(path: Path, source: str) -> list[Example]:
+def load(path: Path, source: str, *, own_splits: bool = False) -> list[Example]:
     """Rows of ``source`` in the file's order, all as test examples: nothing here was trained on.
 
-    Columns: ``id, source, model, prompt, prompt_tokens, response_tokens``. Raises ``ValueError``
-    when a column or the source is missing.
+    With ``own_splits`` they keep those of the file, for a ranker of that source. Columns: ``id,
+    source, model, prompt, prompt_tokens, response_tokens`` and, for that, ``split``. Raises
+    ``ValueError`` when a column or the source is missing.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    columns = [*_COLUMNS, "split"] if own_splits else _COLUMNS
     try:
-        table = pq.read_table(path, columns=_COLUMNS, filters=[("source", "=", source)])
+        table = pq.read_table(path, columns=columns, filters=[("source", "=", source)])
     except pa.ArrowInvalid as error:
-        raise ValueError(f"{path}: needs the columns {', '.join(_COLUMNS)} ({error})") from None
+        raise ValueError(f"{path}: needs the columns {', '.join(columns)} ({error})") from None
     if not table.num_rows:
         raise ValueError(f"{path}: source {source!r} has no rows")
     return [
@@ -32,9 +34,22 @@ def load(path: Path, source: str) -> list[Example]:
             finish_reason=FinishReason.STOP,
             model=row["model"],
             id=str(row["id"]),
-            split="test",
+            split=_split(row["split"]) if own_splits else "test",
             prompt_tokens=int(row["prompt_tokens"]),
         )
         for row in table.to_pylist()
         if row["prompt"].strip()
     ]
+
+
+def sources(path: Path, prefix: str = "") -> list[str]:
+    """Names of the file's sources that begin with ``prefix``, ascending."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    names = pc.unique(pq.read_table(path, columns=["source"])["source"]).to_pylist()
+    return sorted(name for name in names if name.startswith(prefix))
+
+
+def _split(name: str) -> str:
+    return "validation" if name == "val" else name

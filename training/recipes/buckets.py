@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from training.recipes.recipe import Floats
+from training.recipes.compare import Floats
 from training.recipes.ssjf import class_scores
 
 if TYPE_CHECKING:

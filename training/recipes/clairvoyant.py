@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.recipes.recipe import Floats, Scorer, Setup
-from training.sources import Example, Lengths
+from training.recipes.benchmark import Benchmark
+from training.recipes.compare import Floats
+from training.recipes.recipe import Scorer, Setup
+from training.sources import Lengths
 
 # fmt: off
 _CODE = frozenset((
@@ -96,10 +98,11 @@ class Clairvoyant:
     depth: int = 6
     rate: float = 0.1
 
-    def fit(self, train: Sequence[Example], validation: Sequence[Example], setup: Setup) -> Scorer:
+    def fit(self, benchmark: Benchmark, setup: Setup) -> Scorer:
         """Balanced classes, then trees."""
         import lightgbm
 
+        train = benchmark.learnt()
         tokens = Lengths.of(train).tokens
         label = classes(tokens, self.cuts)
         chosen = _balanced(label, self.per_class, np.random.default_rng(setup.seed))

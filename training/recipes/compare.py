@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training.recipes.recipe import Floats
 from training.sources import Lengths
 
+Floats = NDArray[np.float64]
 Matrix = NDArray[np.float32]
 _CENTRES = {"mean": np.nanmean, "median": np.nanmedian}
 
@@ -109,10 +109,9 @@ def standings(
     return result
 
 
-def agreement(first: Floats, second: Floats) -> float:
-    """tau-b of two answers each to the same prompts, lengths cut at a limit counting as ties."""
-    free = np.zeros(len(second), np.bool_)
-    pairs = _Pairs.of(second, free)
+def agreement(first: Floats, second: Lengths) -> float:
+    """tau-b of one answer each to the same prompts with another: what no ranker can pass."""
+    pairs = _Pairs.of(second.tokens, second.censored)
     order = np.sign(first[:, None] - first[None, :]).astype(np.float32)
     return float(pairs.taus(order, np.ones((1, len(first)), np.float32))[0])
 

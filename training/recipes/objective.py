@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from training.recipes.recipe import Floats
+from training.recipes.compare import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,8 +14,9 @@ class Objective(Protocol):
     """Fitted to the training lengths when it is made; ``n`` rows make a batch.
 
     ``width`` is the number of outputs per prompt. ``targets`` turns tokens [n] into what the loss
-    compares with, [n] or [n, k]. ``loss`` takes outputs [n, width] and targets as tensors.
-    ``scores`` turns outputs [n, width] into one number each, higher = longer.
+    compares with, [n]; recipes as published take a length at the limit for a length. ``loss``
+    takes outputs [n, width] and targets as tensors. ``scores`` turns outputs [n, width] into one
+    number each, higher = longer.
     """
 
     @property

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ranker.baseline import PromptLengthRanker
-from training.recipes.recipe import Floats, Scorer, Setup
-from training.sources import Example
+from training.recipes.benchmark import Benchmark
+from training.recipes.compare import Floats
+from training.recipes.recipe import Scorer, Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class PromptLength:
     source: str = "vLLM pull request 29366 and others: SJF by the length of the prompt"
     differs: str = "characters instead of tokens"
 
-    def fit(self, train: Sequence[Example], validation: Sequence[Example], setup: Setup) -> Scorer:
+    def fit(self, benchmark: Benchmark, setup: Setup) -> Scorer:
         """Nothing to learn."""
 
         def scores(prompts: Sequence[str], models: Sequence[str]) -> Floats:

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from training.sources import Example, Progress, silent
-
-Floats = NDArray[np.float64]
+from training.recipes.compare import Floats
+from training.sources import Progress, silent
 
 #: Part of the key under which results are kept: raise it when a change here moves scores.
 VERSION = 1
@@ -53,6 +49,6 @@ class Recipe(Protocol):
     @property
     def differs(self) -> str: ...
 
-    def fit(self, train: Sequence[Example], validation: Sequence[Example], setup: Setup) -> Scorer:
-        """Learn from ``train``; choose, if there is a choice, on ``validation``."""
+    def fit(self, benchmark: Benchmark, setup: Setup) -> Scorer:
+        """Learn from its training rows; choose, if there is a choice, on its validation rows."""
         ...

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from training.recipes.recipe import Floats
+from training.recipes.compare import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from training.recipes.recipe import Floats
+from training.recipes.compare import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 NU = 3.5
 _LEVELS = 400  # of the quadrature over the distribution; a multiple of 10, for the tail of .9
 _TAIL = 0.9
+_LEAST = 1e-2  # of a scale
 
 
 @dataclass(frozen=True, slots=True)
 class LogT:
-    """``ln(1 + tokens)`` follows Student's t with ``NU`` degrees of freedom (arXiv 2604.00499,
-    section 3): outputs are its location and the logarithm of its scale.
+    """Outputs are location and scale of ``ln(1 + tokens)``, which follows Student's t (arXiv
+    2604.00499, section 3), in standard deviations ``spread`` from the mean ``centre``.
 
     The score is ``E[min(X, most)] + beta * CVaR_.9`` (equation 11); ``beta`` between .1 and .5
     grows with the queue there, and stays at the lower end here, where no queue is.
@@ -38,21 +39,26 @@ class LogT:
         return cls(float(logs.mean()), max(float(logs.std()), 1e-9), float(tokens.max()), beta)
 
     def targets(self, tokens: Floats) -> Floats:
-        return (np.log1p(tokens) - self.centre) / self.spread
+        return tokens
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        # The negative log density, without the constant that only NU enters.
-        z = (targets - outputs[:, 0]) * (-outputs[:, 1]).exp()
-        return (outputs[:, 1] + (NU + 1.0) / 2.0 * (z * z / NU).log1p()).mean()
+        from torch.nn.functional import softplus
+
+        from ranker.losses.lengths import ListLengths
+        from ranker.losses.log_t import log_t
+
+        location = self.centre + self.spread * outputs[:, :1].T
+        scale = self.spread * (softplus(outputs[:, 1:].T) + _LEAST)
+        return log_t(location, scale, ListLengths.of(targets[None]), NU)
 
     def scores(self, outputs: Floats) -> Floats:
         from scipy.stats import t
 
         levels = (np.arange(_LEVELS) + 0.5) / _LEVELS
-        at = outputs[:, :1] + np.exp(outputs[:, 1:]) * t.ppf(levels, NU)
+        scale = np.logaddexp(0.0, outputs[:, 1:]) + _LEAST
+        logs = self.centre + self.spread * (outputs[:, :1] + scale * t.ppf(levels, NU))
         # The expectation of a log-t does not exist; as in the paper it is cut at the limit.
-        logs = np.minimum(self.centre + self.spread * at, np.log1p(self.most))
-        lengths = np.expm1(logs)
+        lengths = np.expm1(np.minimum(logs, np.log1p(self.most)))
         tail = lengths[:, round(_TAIL * _LEVELS) :].mean(axis=1)
         found: Floats = lengths.mean(axis=1) + self.beta * tail
         return found

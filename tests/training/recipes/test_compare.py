@@ -86,7 +86,9 @@ def test_agreement_is_tau_of_two_draws() -> None:
     rng = np.random.default_rng(2)
     first, second = rng.integers(1, 50, (2, 60)).astype(float)
     expected = kendalltau(first, second).statistic
-    assert agreement(first, second) == pytest.approx(expected, abs=1e-6)
+    assert agreement(first, Lengths(second, np.zeros(60, np.bool_))) == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 def test_a_constant_order_has_no_tau_and_half_the_pairs() -> None:

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
+from training.recipes.benchmark import Benchmark
 from training.recipes.buckets import Buckets
 from training.recipes.clairvoyant import FEATURES, Clairvoyant, classes, features
+from training.recipes.ltr import ListMle
+from training.recipes.pars import Margin
 from training.recipes.recipe import Setup
 from training.recipes.ssjf import Classes, Regression
 from training.recipes.tie import NU, LogT
@@ -68,18 +71,34 @@ def test_buckets_are_of_equal_width() -> None:
 def test_log_t_is_scipys_density_and_its_score_the_tail_too() -> None:
     objective = LogT.of(TOKENS, beta=0.5)
     outputs = RNG.normal(size=(8, 2)) * 0.5
-    z = (np.log1p(TOKENS) - np.log1p(TOKENS).mean()) / np.log1p(TOKENS).std()
-    nll = -t.logpdf(z, NU, loc=outputs[:, 0], scale=np.exp(outputs[:, 1]))
-    assert loss(objective, outputs) - nll.mean() == pytest.approx(
-        loss(objective, np.zeros((8, 2))) + t.logpdf(z, NU).mean()
-    )  # equal up to a constant
-    drawn = t.rvs(NU, size=(8, 200_000), random_state=1)
-    logs = np.log1p(TOKENS).mean() + np.log1p(TOKENS).std() * (
-        outputs[:, :1] + np.exp(outputs[:, 1:]) * drawn
-    )
-    lengths = np.sort(np.minimum(np.expm1(logs), 4000.0), axis=1)
+    logs = np.log1p(TOKENS)
+    location = logs.mean() + logs.std() * outputs[:, :1]
+    scale = logs.std() * (np.log1p(np.exp(outputs[:, 1:])) + 0.01)
+    nll = -t.logpdf(logs, NU, loc=location[:, 0], scale=scale[:, 0])
+    assert loss(objective, outputs) == pytest.approx(nll.mean())
+    drawn = location + scale * t.rvs(NU, size=(8, 200_000), random_state=1)
+    lengths = np.sort(np.minimum(np.expm1(drawn), 4000.0), axis=1)
     expected = lengths.mean(axis=1) + 0.5 * lengths[:, 180_000:].mean(axis=1)
     assert objective.scores(outputs) == pytest.approx(expected, rel=0.02)
+
+
+def test_ltr_learns_the_order_of_lengths_in_steps_of_ten() -> None:
+    tokens = np.array([33.0, 5.0, 1200.0, 38.0])
+    scores = RNG.normal(size=(4, 1))
+    worth = np.exp(-scores[:, 0])  # shortest first
+    stages = [(1, [0, 1, 2, 3]), (0, [0, 2, 3]), (3, [0, 2, 3]), (2, [2])]  # 33 and 38 are equal
+    nll = [-np.log(worth[i] / worth[rest].sum()) for i, rest in stages]
+    assert loss(ListMle(), scores, tokens) == pytest.approx(np.mean(nll))
+    assert np.array_equal(ListMle().scores(scores), scores[:, 0])
+
+
+def test_pars_leaves_out_pairs_that_are_nearly_equal() -> None:
+    tokens = np.array([100.0, 81.0, 79.0, 10.0])
+    scores = RNG.normal(size=(4, 1))
+    s = scores[:, 0]
+    pairs = [(0, 2), (0, 3), (1, 3), (2, 3)]
+    hinge = [max(0.0, 1.0 - (s[i] - s[j])) for i, j in pairs]
+    assert loss(Margin(), scores, tokens) == pytest.approx(np.mean(hinge))
 
 
 def test_clairvoyant_reads_nineteen_features() -> None:
@@ -106,10 +125,11 @@ def test_clairvoyant_classes_and_order(examples) -> None:
     ]
     assert np.bincount(classes(np.arange(90.0), (200, 800))).tolist() == [30, 30, 30]
     train = [e for e in examples if e.split == "train"]
-    scorer = Clairvoyant(rounds=20).fit(train, [], Setup())
+    benchmark = Benchmark("toy", tuple(train), (), ())
+    scorer = Clairvoyant(rounds=20).fit(benchmark, Setup())
     scores = scorer([e.prompt for e in train], [e.model for e in train])
     assert scores.shape == (len(train),)
     assert np.all((scores >= 0) & (scores <= 1))
     assert np.array_equal(
-        scores, Clairvoyant(rounds=20).fit(train, [], Setup())([e.prompt for e in train], [])
+        scores, Clairvoyant(rounds=20).fit(benchmark, Setup())([e.prompt for e in train], [])
     )

@@ -1,0 +1,92 @@
+"""Rows to learn from and to be judged by: the same for every recipe."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.recipes.compare import Sample, agreement
+from training.sources import Example, Lengths
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Held-out rows under a name. ``groups`` hold numbers of rows; only rows of one group are
+    compared with each other, and taus of groups are put together by their ``centre``.
+
+    ``scaled``: before rows of different served models are compared, scores of each model are put
+    on the scale of expected log tokens, fitted on validation. ``ceiling`` is the tau of another
+    draw of the same prompts; NaN without one.
+    """
+
+    name: str
+    examples: tuple[Example, ...] = field(repr=False)
+    groups: tuple[NDArray[np.int64], ...] = field(repr=False)
+    centre: str = "mean"
+    scaled: bool = False
+    ceiling: float = math.nan
+
+    @classmethod
+    def whole(cls, name: str, examples: Sequence[Example]) -> Trial:
+        """All rows compared with all."""
+        return cls(name, tuple(examples), (np.arange(len(examples)),))
+
+    def sample(self) -> Sample:
+        """The rows as :func:`training.recipes.compare.standings` takes them."""
+        numbers = {p: i for i, p in enumerate(dict.fromkeys(e.prompt for e in self.examples))}
+        prompts = np.array([numbers[e.prompt] for e in self.examples], dtype=np.int64)
+        return Sample(Lengths.of(self.examples), prompts, self.groups, self.centre)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """``train`` and ``validation`` rows with what is tried after learning from them.
+
+    ``plain`` are the training rows for a recipe that knows one served model, where ``train`` holds
+    answers of several: lengths on one scale. ``later`` are more rows, of a kind that no paper used;
+    ``auxiliary`` are other models' answers.
+    """
+
+    name: str
+    train: tuple[Example, ...] = field(repr=False)
+    validation: tuple[Example, ...] = field(repr=False)
+    trials: tuple[Trial, ...]
+    plain: tuple[Example, ...] = field(repr=False, default=())
+    later: tuple[Example, ...] = field(repr=False, default=())
+    auxiliary: tuple[Example, ...] = field(repr=False, default=())
+
+    def learnt(self) -> tuple[Example, ...]:
+        """What a recipe as published learns from."""
+        return self.plain or self.train
+
+
+def draws(examples: Sequence[Example]) -> tuple[tuple[NDArray[np.int64], ...], float]:
+    """Rows of the first draws of prompts, of the second, and so on, and how far two agree.
+
+    Draws that fewer than half of the prompts have make no group of their own. Without two, one
+    group and NaN.
+    """
+    at: dict[str, list[int]] = {}
+    for i, example in enumerate(examples):
+        at.setdefault(example.prompt, []).append(i)
+    most = max(map(len, at.values()))
+    groups = [np.array([rows[k] for rows in at.values() if len(rows) > k]) for k in range(most)]
+    kept = tuple(group for group in groups if 2 * len(group) >= len(at))
+    two = [rows[:2] for rows in at.values() if len(rows) > 1]
+    if len(two) < 2:
+        return kept, math.nan
+    first, second = (Lengths.of(examples[i] for i in column) for column in zip(*two, strict=True))
+    return kept, agreement(first.tokens, second)
+
+
+def digest(examples: Iterable[Example]) -> str:
+    """Changes when an id or a number does; reveals no prompt."""
+    sha = hashlib.sha256()
+    for e in examples:
+        sha.update(f"{e.id}\0{e.output_tokens}\0{e.finish_reason}\0{e.model}\0{e.split}\n".encode())
+    return sha.hexdigest()[:16]

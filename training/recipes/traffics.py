@@ -1,0 +1,130 @@
+"""The traffic that recipes are tried on: real chat, the bundled model, 34 models, other sources."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ranker.types import FinishReason
+from training import foreign, smollm2
+from training.recipes.benchmark import Benchmark, Trial, draws
+from training.sharegpt import ShareGpt
+from training.sources import Example, without_leaks
+
+#: Data of the folder that ``--shared-data`` names; neither is shipped.
+ALPACA, OTHERS = "prompts_nc.parquet", "prompts_permissive.parquet"
+_LEAST, _MOST = 20, 1000  # rows of a group of other traffic: fewer say little, more only cost
+_DRAWS = 8  # answers to a prompt, of as many models, that a recipe without models learns from
+
+
+def sharegpt(corpus: ShareGpt, later: Sequence[Example], others: Path | None) -> Benchmark:
+    """First turns; and, where the file ``others`` is there, traffic that nobody trained on."""
+    data = corpus.data()
+    trials = [Trial.whole("sharegpt", data.split("test"))]
+    if others is not None:
+        trials.append(elsewhere(others))
+    held = {" ".join(e.prompt.split()).lower() for t in trials[:1] for e in t.examples}
+    more = [e for e in later if " ".join(e.prompt.split()).lower() not in held]
+    return Benchmark(
+        "sharegpt",
+        tuple(data.split("train")),
+        tuple(data.split("validation")),
+        tuple(trials),
+        later=tuple(more),
+    )
+
+
+def bundled(corpus: ShareGpt) -> Benchmark:
+    """The bundled model's own lengths, several draws of a held-out prompt where there are some."""
+    data = smollm2.load(corpus, smollm2.CALM)
+    test = data.split("test")
+    groups, ceiling = draws(test)
+    return Benchmark(
+        "smollm2",
+        tuple(data.split("train")),
+        tuple(data.split("validation")),
+        (Trial("smollm2", tuple(test), groups, ceiling=ceiling),),
+        auxiliary=(*smollm2.load(corpus, smollm2.LIVELY).examples, *corpus.data().examples),
+    )
+
+
+def alpacaeval(path: Path, corpus: ShareGpt) -> Benchmark:
+    """34 models on prompts that no ranker saw: together as one queue, and each on its own."""
+    rows = [
+        example
+        for source in foreign.sources(path, "alpaca_eval/")
+        for example in foreign.load(path, source, own_splits=True)
+        if example.output_tokens
+    ]
+    rows = without_leaks(rows)
+    train, validation, test = (
+        tuple(e for e in rows if e.split == split) for split in ("train", "validation", "test")
+    )
+    models = np.array([e.model for e in test])
+    each = tuple(np.flatnonzero(models == model) for model in np.unique(models))
+    every = (np.arange(len(test)),)
+    return Benchmark(
+        "alpacaeval",
+        train,
+        validation,
+        (
+            Trial("alpacaeval", test, every),
+            Trial("alpacaeval-scaled", test, every, scaled=True),
+            Trial("alpacaeval-models", test, each, centre="median"),
+        ),
+        plain=one_scale(train, np.random.default_rng(0)),
+        auxiliary=corpus.data().examples,
+    )
+
+
+def one_scale(train: Sequence[Example], rng: np.random.Generator) -> tuple[Example, ...]:
+    """Answers of several models as if one model had given them, for recipes that know but one.
+
+    Each length is divided by the median of its model and multiplied by that of all; of each prompt
+    a few answers are kept, drawn at random.
+    """
+    tokens = np.array([e.output_tokens for e in train], dtype=np.float64)
+    models = np.array([e.model for e in train])
+    typical = {model: max(1.0, float(np.median(tokens[models == model]))) for model in set(models)}
+    overall = float(np.median(tokens))
+    at: dict[str, list[int]] = {}
+    for i, example in enumerate(train):
+        at.setdefault(example.prompt, []).append(i)
+    kept = [i for rows in at.values() for i in rng.permutation(rows)[:_DRAWS]]
+    return tuple(
+        replace(train[i], output_tokens=max(1, round(tokens[i] / typical[models[i]] * overall)))
+        for i in sorted(kept)
+    )
+
+
+def elsewhere(path: Path) -> Trial:
+    """Every source and model of the file ``path`` as a group; the mean of their taus."""
+    rng = np.random.default_rng(0)
+    rows: list[Example] = []
+    groups = []
+    for source in foreign.sources(path):
+        found = [e for e in foreign.load(path, source) if e.output_tokens]
+        for model in sorted({e.model for e in found}):
+            part = [e for e in found if e.model == model]
+            if len(part) >= _LEAST:
+                chosen = sorted(rng.permutation(len(part))[:_MOST])
+                groups.append(np.arange(len(rows), len(rows) + len(chosen)))
+                rows += _bounded([part[i] for i in chosen])
+    return Trial("elsewhere", tuple(rows), tuple(groups))
+
+
+def _bounded(rows: list[Example]) -> list[Example]:
+    """Rows at a limit as bounds. The files do not tell; several rows within 3% of the longest
+    are taken for answers that were cut there, counted with another tokenizer."""
+    limit = 0.97 * max(e.output_tokens for e in rows)
+    counts = Counter(e.output_tokens >= limit for e in rows)
+    if counts[True] < max(3, 0.02 * len(rows)):
+        return rows
+    return [
+        replace(e, finish_reason=FinishReason.LENGTH) if e.output_tokens >= limit else e
+        for e in rows
+    ]
