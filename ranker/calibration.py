@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from ranker.prediction import Prediction
 from ranker.survival import weighted_quantiles
 from ranker.types import LEVELS
+from ranker.validation import fold_numbers, simplest
 
 Floats = NDArray[np.float64]
 
@@ -111,25 +112,40 @@ def fit(
     tokens: ArrayLike,
     censored: ArrayLike,
     config: CalibrationConfig | None = None,
+    *,
+    groups: ArrayLike | None = None,
 ) -> Calibration:
-    """Calibrate on rows that the ranker was not trained on; all three are vectors of one length.
+    """Calibrate on rows that the ranker was not trained on; all are vectors of one length.
 
-    ``censored`` marks lower bounds. Raises ``ValueError`` when the lengths differ, a number is not
-    finite or there are fewer than 20 rows, too few to speak of a distribution.
+    ``censored`` marks lower bounds; rows of one prompt share a number in ``groups``, so that none
+    is judged by another. Raises ``ValueError`` when the lengths differ, a number is not finite or
+    there are fewer than 20 rows, too few to speak of a distribution.
     """
-    config = config or CalibrationConfig()
-    s, y, c = _checked(scores, tokens, censored)
-    order = np.argsort(s, kind="stable")
-    s, y, c = s[order], y[order], c[order]
-    bandwidth = _choose(s, y, c, config)
+    s, y, c = checked(scores, tokens, censored)
+    group = np.arange(len(s)) if groups is None else np.asarray(groups, dtype=np.int64)
+    return fit_checked(s, y, c, group, config or CalibrationConfig())
+
+
+def fit_checked(
+    scores: Floats,
+    tokens: Floats,
+    censored: NDArray[np.bool_],
+    groups: NDArray[np.int64],
+    config: CalibrationConfig,
+) -> Calibration:
+    """As :func:`fit`, of rows that went through :func:`checked`, however few."""
+    order = np.argsort(scores, kind="stable")
+    s, y, c = scores[order], tokens[order], censored[order]
+    bandwidth = _choose(s, y, c, groups[order], config)
     positions, knots = _knots(s, config.knots)
     table = _table(positions, _ranks(s), y, c, bandwidth, config.levels)
     return Calibration(knots, table, config.levels, bandwidth)
 
 
-def _checked(
+def checked(
     scores: ArrayLike, tokens: ArrayLike, censored: ArrayLike
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """The three as vectors that can be calibrated on; see :func:`fit` for what it raises."""
     s = np.asarray(scores, dtype=np.float64)
     y = np.asarray(tokens, dtype=np.float64)
     c = np.asarray(censored, dtype=np.bool_)
@@ -190,29 +206,28 @@ def _monotone(table: Floats) -> Floats:
 
 
 def _choose(
-    scores: Floats, tokens: Floats, censored: NDArray[np.bool_], config: CalibrationConfig
+    scores: Floats,
+    tokens: Floats,
+    censored: NDArray[np.bool_],
+    groups: NDArray[np.int64],
+    config: CalibrationConfig,
 ) -> float:
     wide_first = sorted(set(config.bandwidths), reverse=True)
     if len(wide_first) == 1:
         return wide_first[0]
-    # Rows are sorted by score, so every fold covers the whole range of scores.
-    fold = np.arange(len(scores)) % config.folds
+    fold = fold_numbers(scores, groups, config.folds)
     losses = np.empty((len(wide_first), len(scores)))
     for held in range(config.folds):
         out = fold == held
+        inside = (tokens[~out], censored[~out])
         positions, knots = _knots(scores[~out], config.knots)
         ranks = _ranks(scores[~out])
         for i, bandwidth in enumerate(wide_first):
-            table = _table(positions, ranks, tokens[~out], censored[~out], bandwidth, config.levels)
-            forecast = Calibration(knots, table, config.levels, bandwidth).quantiles(
-                Prediction(scores[out])
-            )
-            losses[i, out] = pinball(forecast, tokens[out], censored[out], config.levels)
-    best = int(np.argmin(losses.mean(axis=1)))
-    # Paired: the same rows under both, so the error is that of the difference.
-    excess = losses - losses[best]
-    error = excess.std(axis=1, ddof=1) / math.sqrt(len(scores))
-    return next(b for b, d, e in zip(wide_first, excess.mean(axis=1), error, strict=True) if d <= e)
+            table = _table(positions, ranks, *inside, bandwidth, config.levels)
+            fitted = Calibration(knots, table, config.levels, bandwidth)
+            quantiles = fitted.quantiles(Prediction(scores[out]))
+            losses[i, out] = pinball(quantiles, tokens[out], censored[out], config.levels)
+    return wide_first[simplest(losses, groups)]
 
 
 def pinball(

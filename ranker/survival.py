@@ -68,7 +68,7 @@ def weighted_quantiles(
     inside = first < len(y)
     result = y[np.minimum(first, len(y) - 1)]
     if not np.all(inside):
-        last, left = max(float(y[-1]), 1.0), float(survival[-1])
+        last, left = float(y[-1]) or 1.0, float(survival[-1])
         # Everything is a bound: the curve never fell, and one more row would have ended it.
         left = min(left, len(y) / (len(y) + 1.0))
         rate = -np.log(left) / last
