@@ -1,0 +1,1 @@
+"""Fine-tunes a transformer encoder to order prompts by the length of their answers."""
