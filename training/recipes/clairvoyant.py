@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -127,6 +127,10 @@ class Clairvoyant:
             return odds[:, 2]
 
         return scores
+
+    def settings(self, benchmark: Benchmark) -> dict[str, object]:
+        numbers = asdict(self)
+        return {name: numbers[name] for name in ("cuts", "per_class", "rounds", "depth", "rate")}
 
 
 def classes(tokens: Floats, cuts: tuple[float, float]) -> NDArray[np.int64]:

@@ -28,3 +28,6 @@ class PromptLength:
             return np.asarray(PromptLengthRanker.scores(prompts), dtype=np.float64)
 
         return scores
+
+    def settings(self, benchmark: Benchmark) -> dict[str, object]:
+        return {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from training.recipes.benchmark import Benchmark
 from training.recipes.compare import Floats
 from training.sources import Progress, silent
 
@@ -38,7 +39,7 @@ class Scorer(Protocol):
 
 class Recipe(Protocol):
     """A published method. ``source`` says where it is described, ``differs`` what is done
-    otherwise here, and why. Fields of a recipe are its settings and part of its cache key."""
+    otherwise here, and why."""
 
     @property
     def name(self) -> str: ...
@@ -51,4 +52,8 @@ class Recipe(Protocol):
 
     def fit(self, benchmark: Benchmark, setup: Setup) -> Scorer:
         """Learn from its training rows; choose, if there is a choice, on its validation rows."""
+        ...
+
+    def settings(self, benchmark: Benchmark) -> dict[str, object]:
+        """What decides the result besides the rows and the setup, as JSON takes it."""
         ...

@@ -1,0 +1,150 @@
+"""Recipes through a benchmark: learn, score, time, keep, compare."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ranker import scale
+from training.recipes.benchmark import Benchmark, Trial, digest
+from training.recipes.compare import Floats, Standing, standings
+from training.recipes.recipe import VERSION, Recipe, Scorer, Setup
+from training.recipes.store import Fitted, Store
+from training.sources import Example, Lengths
+
+_TIMED = 48  # prompts, one at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One recipe on one trial. ``share`` is tau / ceiling, NaN where no prompt was answered
+    twice; ``milliseconds`` a prompt and ``minutes`` of training are processor time."""
+
+    recipe: str
+    trial: str
+    rows: int
+    standing: Standing
+    share: float
+    milliseconds: float
+    minutes: float
+
+
+def key(recipe: Recipe, benchmark: Benchmark, setup: Setup) -> str:
+    """Under which the result is kept: another for other rows, settings or code."""
+    about = {
+        "version": VERSION,
+        "recipe": recipe.name,
+        "settings": recipe.settings(benchmark),
+        "rows": digest((*benchmark.learnt(), *benchmark.train, *benchmark.validation)),
+        "later": digest(benchmark.later),
+        "auxiliary": digest(benchmark.auxiliary),
+        "setup": [str(setup.backbone), setup.length, setup.epochs, setup.seed],
+    }
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def fitted(
+    recipe: Recipe,
+    benchmark: Benchmark,
+    setup: Setup,
+    store: Store,
+    clock: Callable[[], float] = time.process_time,
+) -> Fitted:
+    """What ``recipe`` gives on the rows of ``benchmark``, from the store if it is all there."""
+    at = key(recipe, benchmark, setup)
+    wanted = {digest(rows): rows for rows in _scored(benchmark)}
+    kept = store.get(at)
+    if kept is not None and set(wanted) <= set(kept.scores):
+        return kept
+    start = clock()
+    scorer = recipe.fit(benchmark, setup)
+    minutes = (clock() - start) / 60.0
+    found = Fitted(
+        recipe.name,
+        minutes,
+        _milliseconds(scorer, benchmark.trials[0].examples[:_TIMED], clock),
+        {name: _scores(scorer, rows) for name, rows in wanted.items()},
+    )
+    store.put(at, found)
+    return found
+
+
+def entries(
+    benchmark: Benchmark,
+    results: Mapping[str, Fitted],
+    published: Sequence[str],
+    *,
+    seed: int = 0,
+    resamples: int = 500,
+) -> list[Entry]:
+    """A row for each of ``results`` (by name) on each trial, compared with ``published``."""
+    rows = []
+    for trial in benchmark.trials:
+        at = digest(trial.examples)
+        scores = {name: result.scores[at] for name, result in results.items()}
+        if trial.scaled:
+            check = digest(benchmark.validation)
+            scores = {
+                name: on_scales(found, trial, results[name].scores[check], benchmark.validation)
+                for name, found in scores.items()
+            }
+        found = standings(trial.sample(), scores, published, seed=seed, resamples=resamples)
+        for name, standing in found.items():
+            result = results[name]
+            share = standing.tau / trial.ceiling if not math.isnan(trial.ceiling) else math.nan
+            rows.append(
+                Entry(
+                    name,
+                    trial.name,
+                    len(trial.examples),
+                    standing,
+                    share,
+                    result.milliseconds,
+                    result.minutes,
+                )
+            )
+    return rows
+
+
+def on_scales(
+    scores: Floats, trial: Trial, checked: Floats, validation: Sequence[Example]
+) -> Floats:
+    """Scores of each served model as the log tokens that it gave to such scores in validation."""
+    moved = np.empty(len(scores))
+    models = np.array([e.model for e in trial.examples])
+    held = np.array([e.model for e in validation])
+    lengths = Lengths.of(validation)
+    for model in np.unique(models):
+        rows = held == model
+        # A model without validation rows is taken for the average one.
+        rows = rows if rows.any() else np.ones(len(held), np.bool_)
+        line = scale.fit(checked[rows], lengths.tokens[rows], lengths.censored[rows])
+        moved[models == model] = line(scores[models == model])
+    return moved
+
+
+def _scored(benchmark: Benchmark) -> list[tuple[Example, ...]]:
+    return [benchmark.validation, *(trial.examples for trial in benchmark.trials)]
+
+
+def _scores(scorer: Scorer, rows: Sequence[Example]) -> Floats:
+    """Scores of rows; the same question to the same model is asked once."""
+    asked = {(e.prompt, e.model): i for i, e in enumerate(rows)}
+    numbers = {pair: i for i, pair in enumerate(asked)}
+    answers = scorer([prompt for prompt, _ in asked], [model for _, model in asked])
+    return answers[[numbers[e.prompt, e.model] for e in rows]]
+
+
+def _milliseconds(scorer: Scorer, rows: Sequence[Example], clock: Callable[[], float]) -> float:
+    taken = []
+    for example in rows:
+        start = clock()
+        scorer([example.prompt], [example.model])
+        taken.append(clock() - start)
+    return 1000.0 * float(np.median(taken))
