@@ -22,7 +22,11 @@ _FROM_REASON = {reason: number for number, reason in _TO_REASON.items()}
 
 def forecast_message(item_id: str, forecast: Forecast) -> rank_pb2.Forecast:
     return rank_pb2.Forecast(
-        id=item_id, score=forecast.score, levels=forecast.levels, quantiles=forecast.quantiles
+        id=item_id,
+        score=forecast.score,
+        levels=forecast.levels,
+        quantiles=forecast.quantiles,
+        novelty=forecast.novelty,
     )
 
 
@@ -34,6 +38,7 @@ def forecast_from(message: rank_pb2.Forecast, ranker: rank_pb2.RankerVersion) ->
         ranker=ranker.name,
         version=ranker.version,
         levels=tuple(message.levels),
+        novelty=message.novelty,
     )
 
 

@@ -67,6 +67,11 @@ class RankMetrics:
             "shortfirst_rank_reloads", "Rankers that took a predecessor's place.",
             ["served_model"], registry=registry,
         )  # fmt: skip
+        self._fallbacks = Counter(
+            "shortfirst_rank_fallbacks",
+            "Prompts of a served model that no ranker knows, forecast by the pooled one.",
+            registry=registry,
+        )
 
     def called(self, method: str, code: str, seconds: float) -> None:
         name = method.rpartition("/")[2]
@@ -78,6 +83,9 @@ class RankMetrics:
 
     def reloaded(self, served_model: str) -> None:
         self._reloads.labels(served_model).inc()
+
+    def fell_back(self, prompts: int) -> None:
+        self._fallbacks.inc(prompts)
 
 
 class EngineMetrics:

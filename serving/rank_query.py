@@ -24,10 +24,13 @@ class QueryFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RankAnswer:
+    """``fallback``: no ranker knows the served model, the pooled one answered."""
+
     served_model: str
     ranker: str
     version: str
     forecasts: tuple[Forecast, ...]
+    fallback: bool = False
 
 
 def query(target: str, prompts: Sequence[str], served_model: str, timeout_s: float) -> RankAnswer:
@@ -47,7 +50,11 @@ def query(target: str, prompts: Sequence[str], served_model: str, timeout_s: flo
                 raise _failed(error, target, timeout_s) from None
             forecasts += [forecast_from(f, answer.ranker) for f in answer.forecasts]
     return RankAnswer(
-        answer.served_model, answer.ranker.name, answer.ranker.version, tuple(forecasts)
+        answer.served_model,
+        answer.ranker.name,
+        answer.ranker.version,
+        tuple(forecasts),
+        answer.fallback,
     )
 
 

@@ -74,7 +74,7 @@ async def run(
         stop.install()
     metrics, gate = RankMetrics(registry), Gate()
     batcher = Batcher(config.batching, metrics.batched)
-    service = RankService(rankers, batcher, sink, config.limits)
+    service = RankService(rankers, batcher, sink, config.limits, fell_back=metrics.fell_back)
     server = GrpcServer(
         f"{bracketed(config.host)}:{config.port}",
         rank_pb2.DESCRIPTOR.services_by_name["RankService"],

@@ -39,7 +39,8 @@ class OutcomeSink(Protocol):
 class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
     """Raises ``RequestError``, which ``serving.interceptors.Guard`` turns into a status.
 
-    ``wall_clock`` gives Unix seconds: no outcome lies after them.
+    ``wall_clock`` gives Unix seconds: no outcome lies after them. ``fell_back`` is told how many
+    prompts got the forecasts of a pooled ranker that does not know their model.
     """
 
     def __init__(
@@ -49,20 +50,25 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
         sink: OutcomeSink,
         limits: Limits | None = None,
         wall_clock: Callable[[], float] = time.time,
+        fell_back: Callable[[int], None] = lambda prompts: None,
     ) -> None:
         self._rankers = rankers
         self._batcher = batcher
         self._sink = sink
         self._limits = limits or Limits()
         self._wall_clock = wall_clock
+        self._fell_back = fell_back
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="outcomes")
 
     async def Rank(
         self, request: rank_pb2.RankRequest, context: grpc.aio.ServicerContext
     ) -> rank_pb2.RankResponse:
         self._check_items(request)
-        ranker = self._rankers.of(request.served_model)
+        answering = self._rankers.of(request.served_model)
+        ranker = answering.ranker
         forecasts = await self._batcher.forecast(ranker, [item.prompt for item in request.items])
+        if answering.fallback:
+            self._fell_back(len(forecasts))
         return rank_pb2.RankResponse(
             ranker=rank_pb2.RankerVersion(name=ranker.name, version=str(ranker.version)),
             served_model=request.served_model or self._rankers.default,
@@ -70,6 +76,7 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
                 forecast_message(item.id, forecast)
                 for item, forecast in zip(request.items, forecasts, strict=True)
             ],
+            fallback=answering.fallback,
         )
 
     async def ReportOutcomes(

@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self, runtime_checkable
 
+from ranker.length_ranker import POOLED
 from ranker.types import Ranker
 from serving.errors import Kind, RequestError
 from serving.logs import failure
@@ -27,31 +28,63 @@ class Source(Protocol):
     def resolve(self, name: str, alias: str) -> str | int | None: ...
 
 
+@runtime_checkable
+class Several(Protocol):
+    """What a pooled ranker may know of served models; see ``ranker.length_ranker.LengthRanker``."""
+
+    def knows(self, served_model: str) -> bool: ...
+
+    def serving(self, served_model: str) -> Self: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """The ranker that answers; ``fallback`` when it does not know the served model."""
+
+    ranker: Ranker
+    fallback: bool = False
+
+
 class Rankers:
-    """The current ranker of each served model. Swapping one never disturbs a call under way."""
+    """The current ranker of each served model, and the pooled one, which stands in for the rest.
+
+    Swapping one never disturbs a call under way.
+    """
 
     def __init__(self, current: Mapping[str, Ranker], default: str = "") -> None:
         if not current:
             raise ValueError("rankers must hold at least one ranker")
         self._current = dict(current)
+        #: By served model that the pooled ranker knows, so that its calls can share a batch.
+        self._of_pooled: dict[str, Ranker] = {}
         self.default = default or next(iter(self._current))
         if self.default not in self._current:
             raise ValueError(f"default: no ranker serves {self.default!r}")
 
-    def of(self, served_model: str) -> Ranker:
-        """Raises NOT_FOUND, naming the models that are served."""
-        ranker = self._current.get(served_model or self.default)
-        if ranker is None:
+    def of(self, served_model: str) -> Answering:
+        """Raises NOT_FOUND, naming the models that are served, when there is no pooled ranker."""
+        served_model = served_model or self.default
+        ranker = self._current.get(served_model)
+        if ranker is not None:
+            return Answering(ranker)
+        pooled = self._current.get(POOLED)
+        if pooled is None:
             known = ", ".join(sorted(self._current))
             raise RequestError(
                 Kind.NOT_FOUND,
                 f"served_model: no ranker for {served_model[:64]!r}; there is one for {known}",
                 field="served_model",
             )
-        return ranker
+        if not isinstance(pooled, Several) or not pooled.knows(served_model):
+            return Answering(pooled, fallback=True)
+        if served_model not in self._of_pooled:
+            self._of_pooled[served_model] = pooled.serving(served_model)
+        return Answering(self._of_pooled[served_model])
 
     def replace(self, ranker: Ranker) -> None:
         self._current[ranker.served_model] = ranker
+        if ranker.served_model == POOLED:
+            self._of_pooled.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ def rank(
                 "p10": forecast.quantile(0.1),
                 "p50": forecast.quantile(0.5),
                 "p90": forecast.quantile(0.9),
+                "novelty": forecast.novelty,
             }
         )
     if as_json:
@@ -52,19 +53,23 @@ def rank(
                 "served_model": answer.served_model,
                 "ranker": answer.ranker,
                 "version": answer.version,
+                "fallback": answer.fallback,
                 "forecasts": rows,
             }
         )
         return
+    by = f"{answer.ranker} version {answer.version}"
+    if answer.fallback:
+        by += f"; it does not know {answer.served_model}, so these are its pooled forecasts"
     print_table(
-        ["place", "score", "p10", "p50", "p90", "prompt"],
+        ["place", "score", "p10", "p50", "p90", "novelty", "prompt"],
         [
             [r["place"], r["score"], round(r["p10"]), round(r["p50"]), round(r["p90"]),
-             _short(texts[int(r["input"]) - 1])]
+             r["novelty"], _short(texts[int(r["input"]) - 1])]
             for r in rows
         ],
         title=f"Output tokens of {answer.served_model}, shortest first",
-        caption=f"{answer.ranker} version {answer.version}",
+        caption=by,
     )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ class WordRanker:
     served_model: str = "sharegpt"
     name: str = "words"
     version: str = "1"
+    novelty: float = 0.0
     batches: list[int] = field(default_factory=list)
     gate: threading.Event | None = None
     started: threading.Event = field(default_factory=threading.Event)
@@ -48,7 +49,8 @@ class WordRanker:
                 raise KeyError(prompt)
             words = float(len(prompt.split()))
             spread = (words / 2, words, words * 1.5)
-            answers.append(Forecast(words, spread, self.name, self.version, (0.1, 0.5, 0.9)))
+            levels = (0.1, 0.5, 0.9)
+            answers.append(Forecast(words, spread, self.name, self.version, levels, self.novelty))
         return answers
 
 
@@ -76,6 +78,7 @@ class RankServer:
     server: GrpcServer
     rankers: Rankers
     calls: list[tuple[str, str]]
+    fallbacks: list[int]
     channel: grpc.aio.Channel
 
     @property
@@ -95,8 +98,9 @@ async def serve_rank(
     ranker, sink, limits = ranker or WordRanker(), sink or MemorySink(), limits or Limits()
     rankers = Rankers({ranker.served_model: ranker})
     batcher, gate = Batcher(batching), Gate()
-    service = RankService(rankers, batcher, sink, limits)
     calls: list[tuple[str, str]] = []
+    fallbacks: list[int] = []
+    service = RankService(rankers, batcher, sink, limits, fell_back=fallbacks.append)
     server = GrpcServer(
         address,
         rank_pb2.DESCRIPTOR.services_by_name["RankService"],
@@ -111,7 +115,7 @@ async def serve_rank(
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(bound, options=options) as channel:
         try:
-            yield RankServer(bound, ranker, sink, gate, server, rankers, calls, channel)
+            yield RankServer(bound, ranker, sink, gate, server, rankers, calls, fallbacks, channel)
         finally:
             await server.stop()
             await batcher.close()

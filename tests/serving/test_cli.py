@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from ranker.length_ranker import POOLED
 from ranker.types import FinishReason
 from serving.cli import COMMANDS, console
 from serving.cli.console import UserError, cell, explain
 from serving.paths import Home, sqlite_uri
-from tests.serving.parts import SECRET, RankServer
+from tests.serving.parts import SECRET, RankServer, WordRanker
 
 
 def shortfirst(*arguments: str, stdin: bytes = b"", **environ: str) -> subprocess.CompletedProcess:  # type: ignore[type-arg]
@@ -92,6 +93,13 @@ async def test_rank_asks_a_running_service(rank: RankServer, tmp_path: Path) -> 
     )
     assert bad.returncode == 2
     assert b"served_model" in bad.stderr
+    rank.rankers.replace(WordRanker(POOLED, novelty=0.99))
+    pooled = ["rank", "--target", rank.address, "--served-model", "nobody", "x"]
+    table = await asyncio.to_thread(shortfirst, *pooled)
+    assert "does not know nobody" in " ".join(table.stdout.decode().split())
+    answer = json.loads((await asyncio.to_thread(shortfirst, *pooled, "--json")).stdout)
+    assert answer["fallback"]
+    assert answer["forecasts"][0]["novelty"] == 0.99
     text = tmp_path / "prompt ü.txt"
     text.write_bytes(b"\xff")
     bad = await asyncio.to_thread(shortfirst, "rank", "--file", str(text))

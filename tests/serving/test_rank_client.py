@@ -23,11 +23,15 @@ def config(target: str, deadline_s: float = 10.0, **changes: object) -> RankClie
     return RankClientConfig(target, deadline_s, reporter=QUICK, **changes)  # type: ignore[arg-type]
 
 
-async def test_a_forecast_comes_back_whole(rank: RankServer) -> None:
+async def test_a_forecast_comes_back_whole() -> None:
     seen: Counter[str] = Counter()
-    async with RankClient(config(rank.address), lambda r: seen.update([r])) as client:
+    async with (
+        serve_rank(WordRanker(novelty=0.97)) as rank,
+        RankClient(config(rank.address), lambda r: seen.update([r])) as client,
+    ):
         forecast = await client.forecast("one two three", "sharegpt")
     assert forecast == rank.ranker.forecast(["one two three"])[0]
+    assert forecast.novel
     assert seen == {"scored": 1}
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 import time
+from dataclasses import dataclass, replace
 
 import grpc
 import pytest
@@ -14,9 +15,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 
+from ranker.length_ranker import POOLED
 from serving.batcher import BatcherConfig
 from serving.drain import Gate, StopSignal, drain
 from serving.interceptors import Guard, methods
+from serving.rankers import Rankers
 from shortfirst.rank.v1 import rank_pb2
 from tests.serving.parts import SECRET, RankServer, WordRanker, fields, refused, serve_rank
 
@@ -63,6 +66,46 @@ async def test_an_unknown_model_is_not_found_and_the_known_ones_are_named(rank: 
     assert error.code() is Code.NOT_FOUND
     assert fields(error) == ["served_model"]
     assert "sharegpt" in error.details()
+
+
+@dataclass
+class PooledRanker(WordRanker):
+    """Knows the model ``seen`` apart from all others."""
+
+    served_model: str = POOLED
+    name: str = "pooled-words"
+
+    def knows(self, served_model: str) -> bool:
+        return served_model == "seen"
+
+    def serving(self, served_model: str) -> PooledRanker:
+        return replace(self, served_model=served_model)
+
+
+async def test_a_pooled_ranker_stands_in_and_the_answer_says_so(rank: RankServer) -> None:
+    rank.rankers.replace(PooledRanker())
+    own = await rank.stub.Rank(request("a b"))
+    unknown = await rank.stub.Rank(request("a b", "c", model="gpt-17"))
+    known = await rank.stub.Rank(request("a b", model="seen"))
+    asked_for = await rank.stub.Rank(request("a b", model=POOLED))
+    assert [a.fallback for a in (own, unknown, known, asked_for)] == [False, True, False, False]
+    assert (own.ranker.name, unknown.ranker.name) == ("words", "pooled-words")
+    assert (unknown.served_model, known.served_model) == ("gpt-17", "seen")
+    assert rank.fallbacks == [2]
+
+
+async def test_a_plain_ranker_can_be_the_pooled_one(rank: RankServer) -> None:
+    rank.rankers.replace(WordRanker(POOLED))
+    assert (await rank.stub.Rank(request("a", model="gpt-17"))).fallback
+
+
+def test_calls_for_one_model_share_a_pooled_ranker_until_it_is_replaced() -> None:
+    rankers = Rankers({POOLED: PooledRanker(version="1")})
+    first = rankers.of("seen").ranker
+    assert rankers.of("seen").ranker is first
+    assert rankers.of("gpt-17").ranker is rankers.of("gpt-18").ranker
+    rankers.replace(PooledRanker(version="2"))
+    assert rankers.of("seen").ranker.version == "2"
 
 
 @pytest.mark.parametrize(

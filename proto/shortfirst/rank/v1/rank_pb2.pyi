@@ -40,14 +40,16 @@ class RankItem(_message.Message):
     def __init__(self, id: _Optional[str] = ..., prompt: _Optional[str] = ...) -> None: ...
 
 class RankResponse(_message.Message):
-    __slots__ = ("ranker", "served_model", "forecasts")
+    __slots__ = ("ranker", "served_model", "forecasts", "fallback")
     RANKER_FIELD_NUMBER: _ClassVar[int]
     SERVED_MODEL_FIELD_NUMBER: _ClassVar[int]
     FORECASTS_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
     ranker: RankerVersion
     served_model: str
     forecasts: _containers.RepeatedCompositeFieldContainer[Forecast]
-    def __init__(self, ranker: _Optional[_Union[RankerVersion, _Mapping]] = ..., served_model: _Optional[str] = ..., forecasts: _Optional[_Iterable[_Union[Forecast, _Mapping]]] = ...) -> None: ...
+    fallback: bool
+    def __init__(self, ranker: _Optional[_Union[RankerVersion, _Mapping]] = ..., served_model: _Optional[str] = ..., forecasts: _Optional[_Iterable[_Union[Forecast, _Mapping]]] = ..., fallback: _Optional[bool] = ...) -> None: ...
 
 class RankerVersion(_message.Message):
     __slots__ = ("name", "version")
@@ -58,16 +60,18 @@ class RankerVersion(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Forecast(_message.Message):
-    __slots__ = ("id", "score", "levels", "quantiles")
+    __slots__ = ("id", "score", "levels", "quantiles", "novelty")
     ID_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
     LEVELS_FIELD_NUMBER: _ClassVar[int]
     QUANTILES_FIELD_NUMBER: _ClassVar[int]
+    NOVELTY_FIELD_NUMBER: _ClassVar[int]
     id: str
     score: float
     levels: _containers.RepeatedScalarFieldContainer[float]
     quantiles: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, id: _Optional[str] = ..., score: _Optional[float] = ..., levels: _Optional[_Iterable[float]] = ..., quantiles: _Optional[_Iterable[float]] = ...) -> None: ...
+    novelty: float
+    def __init__(self, id: _Optional[str] = ..., score: _Optional[float] = ..., levels: _Optional[_Iterable[float]] = ..., quantiles: _Optional[_Iterable[float]] = ..., novelty: _Optional[float] = ...) -> None: ...
 
 class Outcome(_message.Message):
     __slots__ = ("request_id", "served_model", "output_tokens", "finish_reason", "arrival_time", "finish_time", "prompt_tokens", "forecast", "ranker", "tenant", "lane")

@@ -54,7 +54,8 @@ class RankServiceServicer:
     def Rank(self, request, context):
         """Rank forecasts the output length of each prompt. One malformed item fails the whole call with
         INVALID_ARGUMENT and google.rpc.BadRequest naming the field. NOT_FOUND: no ranker for the
-        served model. RESOURCE_EXHAUSTED: queue full. DEADLINE_EXCEEDED: no time left to start.
+        served model and no pooled one. RESOURCE_EXHAUSTED: queue full. DEADLINE_EXCEEDED: no time left
+        to start.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
