@@ -40,22 +40,32 @@ class _Pairs:
     known: NDArray[np.float32]
 
 
-def _pairs(s: Floats, y: Floats, c: NDArray[np.bool_], rows: slice) -> _Pairs:
-    si, yi, ci = s[rows, None], y[rows, None], c[rows, None]
-    longer = yi > y[None, :]
-    shorter = yi < y[None, :]
-    # A bound says who is longer only once it has reached the other's length; at equality the one
-    # that was cut off is the longer. Two bounds say nothing.
+def decided(
+    tokens: Floats, censored: NDArray[np.bool_], rows: slice = slice(None)
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Of pairs of lengths, which is the longer, and whether that is known.
+
+    Both ``[rows, n]``: 1 where the row's length is the longer, -1 where it is the shorter, 0 for
+    equal and for unknown ones. A bound says who is longer only once it has reached the other's
+    length; at equality the one that was cut off is the longer. Two bounds say nothing.
+    """
+    yi, ci = tokens[rows, None], censored[rows, None]
+    longer = yi > tokens[None, :]
+    shorter = yi < tokens[None, :]
     equal = ~longer & ~shorter
     sign = np.zeros(longer.shape, dtype=np.float32)
-    one_side = ci ^ c[None, :]
-    both_known = ~ci & ~c[None, :]
+    one_side = ci ^ censored[None, :]
+    both_known = ~ci & ~censored[None, :]
     sign[longer & (both_known | (one_side & ci))] = 1.0
-    sign[shorter & (both_known | (one_side & c[None, :]))] = -1.0
+    sign[shorter & (both_known | (one_side & censored[None, :]))] = -1.0
     sign[equal & one_side & ci] = 1.0
-    sign[equal & one_side & c[None, :]] = -1.0
-    known = both_known | (sign != 0.0)
-    order = np.sign(si - s[None, :]).astype(np.float32)
+    sign[equal & one_side & censored[None, :]] = -1.0
+    return sign, both_known | (sign != 0.0)
+
+
+def _pairs(s: Floats, y: Floats, c: NDArray[np.bool_], rows: slice) -> _Pairs:
+    sign, known = decided(y, c, rows)
+    order = np.sign(s[rows, None] - s[None, :]).astype(np.float32)
     return _Pairs(
         order * sign,
         ((order != 0.0) & known).astype(np.float32),

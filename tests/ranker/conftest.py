@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from string import ascii_lowercase
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
+from ranker.blend import BlendModel
 from ranker.calibration import CalibrationConfig
 from ranker.length_ranker import LengthRanker
+from ranker.scale import Scale
 from ranker.types import FinishReason
 from training.config import FitConfig, TreeConfig
 from training.fit import train
 from training.sources import Example
 
+if TYPE_CHECKING:
+    from ranker.encoder.model import EncoderModel
+    from ranker.encoder.network import LengthNetwork
+    from ranker.encoder.text import EncoderText
+
 LONG = ("essay", "chapter", "report", "story")
 SHORT = ("capital", "synonym", "sum", "date")
 FILLER = ("of", "the", "river", "about", "winter", "in", "a", "small", "town", "and", "trade")
+VOCABULARY = (
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]"),
+    *ascii_lowercase,
+    *(f"##{letter}" for letter in ascii_lowercase),
+)
 
 
 def invented(rows: int, seed: int = 0) -> list[Example]:
@@ -41,3 +56,60 @@ def examples() -> list[Example]:
 def ranker(examples: list[Example]) -> LengthRanker:
     config = FitConfig(trees=TreeConfig(rounds=40), calibration=CalibrationConfig(knots=9))
     return train(examples, config, served_model="toy", name="length-ranker-toy").ranker
+
+
+@pytest.fixture(scope="session")
+def network() -> LengthNetwork:
+    """Two layers of 32 numbers that nobody trained, and vectors of two served models."""
+    torch = pytest.importorskip("torch")
+    from transformers import BertConfig, BertModel
+
+    from ranker.encoder.network import LengthNetwork
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=32,
+        attn_implementation="eager",
+    )
+    network = LengthNetwork(BertModel(config), models=("a", "b"))
+    for shift in (network.score_shift, network.quantile_shift):
+        torch.nn.init.normal_(shift.vectors.weight[1:])
+    return network
+
+
+@pytest.fixture(scope="session")
+def text() -> EncoderText:
+    """Letters and pieces of letters, at most 32 of them."""
+    pytest.importorskip("tokenizers")
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    from ranker.encoder.text import EncoderText
+
+    numbers = {word: number for number, word in enumerate(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return EncoderText(tokenizer, length=32)
+
+
+@pytest.fixture(scope="session")
+def encoder(network: LengthNetwork, text: EncoderText) -> EncoderModel:
+    """The network as it serves, in int8."""
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    from ranker.encoder.export import export
+
+    return export(network, text)
+
+
+@pytest.fixture(scope="session")
+def blend(ranker: LengthRanker, encoder: EncoderModel) -> BlendModel:
+    return BlendModel((ranker.model, encoder), (0.7, 0.3), (Scale(), Scale(-0.5, 2.0)))

@@ -1,0 +1,58 @@
+"""Files of an encoder: the network in ONNX, the tokenizer in its own JSON."""
+
+from __future__ import annotations
+
+from ranker.artifact import onnx
+from ranker.artifact.content import Bundle, Files, json_bytes
+from ranker.encoder.model import EncoderModel
+from ranker.encoder.text import EncoderText
+from ranker.types import LEVELS
+
+_SETTINGS, _NETWORK, _TOKENIZER = "encoder.json", "network.onnx", "tokenizer.json"
+_LONGEST = 1 << 16
+
+
+def write(model: EncoderModel) -> Files:
+    text = model.text
+    settings = {
+        "length": text.length,
+        "head_share": text.head_share,
+        "pad": text.pad,
+        "models": list(model.models),
+        "levels": list(LEVELS),
+    }
+    return {
+        _SETTINGS: json_bytes(settings),
+        _NETWORK: model.network,
+        _TOKENIZER: text.tokenizer.to_str().encode(),
+    }
+
+
+def read(bundle: Bundle) -> EncoderModel:
+    from tokenizers import Tokenizer
+
+    settings = bundle.json(_SETTINGS)
+    if settings.get("levels") != list(LEVELS):
+        bundle.refuse(_SETTINGS, "made for other levels; train the ranker again")
+    models = settings.get("models")
+    if not isinstance(models, list) or not all(isinstance(name, str) for name in models):
+        bundle.refuse(_SETTINGS, "models must be a list of names")
+    length, pad = settings.get("length"), settings.get("pad")
+    if not isinstance(length, int) or not isinstance(pad, int) or not 1 <= length <= _LONGEST:
+        bundle.refuse(_SETTINGS, f"length and pad must be whole numbers, length at most {_LONGEST}")
+    try:
+        tokenizer = Tokenizer.from_str(bundle.text(_TOKENIZER))
+    except Exception as error:  # the only kind that tokenizers raises
+        bundle.refuse(_TOKENIZER, f"no tokenizer ({error})")
+    try:
+        text = EncoderText(tokenizer, length, settings.get("head_share", 0.0), pad)
+    except (TypeError, ValueError) as error:
+        bundle.refuse(_SETTINGS, error)
+    network = bundle.data(_NETWORK)
+    try:
+        onnx.check(network)
+        model = EncoderModel(network, text, tuple(models))
+        model.session()  # now, when it can be refused, and not with the first prompt
+    except ValueError as error:
+        bundle.refuse(_NETWORK, error)
+    return model

@@ -1,0 +1,138 @@
+"""A trained network into the file that serves it. Needs torch, onnx and onnxscript; serving none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ranker.encoder.model import INPUTS, OUTPUTS, EncoderModel
+from ranker.encoder.text import EncoderText
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from torch import Tensor, nn
+
+    from ranker.encoder.network import LengthNetwork
+
+Precision = Literal["int8", "fp32"]
+
+_OPSET = 18
+_TOLERANCE = 1e-3  # of the spread of an output; seen are 1e-5
+
+
+def export(
+    network: LengthNetwork, text: EncoderText, precision: Precision = "int8"
+) -> EncoderModel:
+    """``network`` as it serves; same network and library versions, same bytes.
+
+    Raises ``ValueError`` when what comes out does not compute what ``network`` does.
+    """
+    graph = _graph(network)
+    whole = EncoderModel(graph.SerializeToString(deterministic=True), text, network.models)
+    _check(whole, network)
+    if precision == "fp32":
+        return whole
+    return EncoderModel(_int8(graph), text, network.models)
+
+
+def _graph(network: LengthNetwork) -> ModelProto:
+    import torch
+
+    was_training = network.training
+    ids = torch.ones((2, 8), dtype=torch.int64)
+    rows, tokens = torch.export.Dim("rows", min=1), torch.export.Dim("tokens", min=2)
+    shapes = ({0: rows, 1: tokens}, {0: rows, 1: tokens}, {0: rows})
+    try:
+        with _silent(), torch.no_grad():
+            program = torch.onnx.export(
+                network.eval(),
+                (ids, ids.clone(), torch.zeros(2, dtype=torch.int64)),
+                dynamo=True,
+                verbose=False,
+                input_names=INPUTS,
+                output_names=OUTPUTS,
+                dynamic_shapes=shapes,
+                external_data=False,
+                opset_version=_OPSET,
+            )
+    finally:
+        network.train(was_training)
+    assert program is not None
+    graph: Any = program.model_proto
+    # Notes of the exporter: source lines and paths of the machine it ran on.
+    for part in (graph, graph.graph, *graph.graph.node, *graph.graph.value_info):
+        del part.metadata_props[:]
+        part.doc_string = ""
+    return graph
+
+
+def _check(model: EncoderModel, network: LengthNetwork) -> None:
+    import torch
+
+    rng = np.random.default_rng(0)
+    most = network.encoder.get_input_embeddings().num_embeddings
+    session = model.session()
+    for rows, tokens in ((1, 2), (1, model.text.length), (3, 17)):
+        ids = rng.integers(0, most, (rows, tokens))
+        mask = np.ones_like(ids)
+        mask[1:, tokens - 5 :] = 0  # of several rows, all but the first are padded
+        number = np.arange(rows) % (len(network.models) + 1)
+        found = session.run(OUTPUTS, dict(zip(INPUTS, (ids, mask, number), strict=True)))
+        with torch.no_grad(), _evaluating(network):
+            wanted = network(*map(torch.from_numpy, (ids, mask, number)))
+        for name, a, b in zip(OUTPUTS, wanted, found, strict=True):
+            away = float(np.abs(a.numpy() - b).max())
+            if not away <= _TOLERANCE * max(1.0, float(a.abs().max())):
+                raise ValueError(
+                    f"encoder export: {name} of {rows} x {tokens} tokens is off by {away:.3g}"
+                )
+
+
+def _int8(graph: ModelProto) -> bytes:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    encoder = [n for n in graph.graph.node if n.op_type in ("MatMul", "Gather")]
+    with tempfile.TemporaryDirectory(prefix="shortfirst-") as scratch, _silent():
+        path = Path(scratch) / "int8.onnx"
+        quantize_dynamic(
+            graph,
+            path,
+            op_types_to_quantize=["MatMul", "Gather"],
+            nodes_to_quantize=[node.name for node in encoder],
+            per_channel=True,
+            reduce_range=True,
+            weight_type=QuantType.QInt8,
+        )
+        return path.read_bytes()
+
+
+@contextlib.contextmanager
+def _evaluating(network: nn.Module) -> Iterator[None]:
+    was_training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was_training)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """The exporter and the quantiser print advice that nobody can follow."""
+    before = logging.root.manager.disable
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(before)
