@@ -7,27 +7,36 @@ from pathlib import Path
 from typing import Any
 
 from ranker import artifact
-from ranker.types import Ranker
+from ranker.length_ranker import LengthRanker
 
 #: Logged with every ranker to show what goes in and out; written for this, nobody's prompt.
 EXAMPLE_PROMPT = "Explain in two sentences why the sky is blue."
+
+#: Parameters that ``predict`` takes beside the table, with their defaults.
+PARAMS = {"served_model": ""}
 
 
 class PyFunc:
     """``predict`` over a table with a column ``prompt``."""
 
-    def __init__(self, ranker: Ranker) -> None:
+    def __init__(self, ranker: LengthRanker) -> None:
         self.ranker = ranker
 
     def predict(self, table: Any, params: dict[str, Any] | None = None) -> Any:
-        """A table with ``score`` and the quantiles ``p05`` to ``p99``, one row per prompt."""
+        """One row per prompt: ``score``, the quantiles ``p05`` to ``p99``, ``novelty``, ``pooled``.
+
+        ``params["served_model"]`` asks about another model than the ranker's own; ``pooled`` says
+        that the ranker does not know that one, and forecasts what holds for all of its models.
+        """
         import pandas as pd
 
-        found = self.ranker.forecast([str(prompt) for prompt in table["prompt"]])
+        served = (params or {}).get("served_model") or self.ranker.served_model
+        found = self.ranker.forecast([str(prompt) for prompt in table["prompt"]], served)
         return pd.DataFrame(
             [
                 {"score": f.score}
                 | {f"p{round(p * 100):02d}": q for p, q in zip(f.levels, f.quantiles, strict=True)}
+                | {"novelty": f.novelty, "pooled": not self.ranker.knows(served)}
                 for f in found
             ]
         )

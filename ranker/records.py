@@ -23,12 +23,10 @@ class DatasetRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One run. ``curves`` are metrics by step, from step 0."""
+    """What is known of a run when it starts. Metrics, files and the ranker come while it runs."""
 
     experiment: str
     name: str
     params: Mapping[str, object] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     datasets: tuple[DatasetRecord, ...] = ()

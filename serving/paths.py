@@ -12,21 +12,29 @@ import platformdirs
 
 #: Environment variable that moves everything shortfirst writes.
 HOME_VARIABLE = "SHORTFIRST_HOME"
+#: Environment variable with the MLflow tracking URI, in place of a file in the home folder.
+TRACKING_VARIABLE = "SHORTFIRST_TRACKING_URI"
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """One folder that holds all state; nothing is created until somebody writes to it."""
+    """One folder that holds all state; nothing is created until somebody writes to it.
+
+    ``tracking_uri`` is where runs and rankers are when they are not in that folder.
+    """
 
     root: Path
+    tracking_uri: str = ""
 
     @classmethod
     def resolve(cls, environ: Mapping[str, str] | None = None) -> Home:
-        """``$SHORTFIRST_HOME`` or the system's folder for application data."""
-        value = (os.environ if environ is None else environ).get(HOME_VARIABLE, "")
-        if value:
-            return cls(Path(value).expanduser().absolute())
-        return cls(platformdirs.user_data_path("shortfirst"))
+        """``$SHORTFIRST_HOME`` or the system's folder for application data, and
+        ``$SHORTFIRST_TRACKING_URI``."""
+        environ = os.environ if environ is None else environ
+        tracking_uri = environ.get(TRACKING_VARIABLE, "")
+        if value := environ.get(HOME_VARIABLE, ""):
+            return cls(Path(value).expanduser().absolute(), tracking_uri)
+        return cls(platformdirs.user_data_path("shortfirst"), tracking_uri)
 
     @property
     def cache(self) -> Path:
@@ -35,8 +43,8 @@ class Home:
 
     @property
     def mlflow_uri(self) -> str:
-        """Tracking URI of runs and registered rankers, a SQLite file."""
-        return sqlite_uri(self.root / "mlflow.db")
+        """Tracking URI of runs and registered rankers: the one given, or a SQLite file."""
+        return self.tracking_uri or sqlite_uri(self.root / "mlflow.db")
 
     @property
     def artifacts(self) -> Path:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,23 @@ from training import smollm2
 from training.card import card
 from training.config import FitConfig
 from training.evaluate import LEAST_ROWS, Flatness, Row, evaluate, flatness
+from training.expect import Bound, Miss, missed
 from training.fit import TrainedRanker, train
-from training.promote import CHAMPION, Promotion, promote
+from training.gate import (
+    CHAMPION,
+    SEEN_FILE,
+    GateError,
+    Promotion,
+    Verdict,
+    judge,
+    promote,
+    seen,
+)
+from training.plots import plots
+from training.provenance import provenance
 from training.sharegpt import SERVED_MODEL, ShareGpt
 from training.sources import Data, Progress, silent
-from training.tracking import record
+from training.tracking import metrics, record
 
 if TYPE_CHECKING:
     from ranker.registry import Registry
@@ -43,8 +56,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """``ranker`` as registered, ``tables`` by split (``validation``, ``test``), ``promotion``
-    when asked for. Rows of a table: the ranker, prompt length, random order of arrival."""
+    """``ranker`` as registered, ``tables`` by split (``validation``, ``test``), ``promotion`` when
+    it became one, ``verdict`` of the gate when it was asked, ``misses`` when it was not, because
+    metrics fell short of what was expected. Rows of a table: the ranker, prompt length, random
+    order of arrival."""
 
     run_id: str
     name: str
@@ -53,7 +68,10 @@ class Result:
     trained: TrainedRanker
     tables: Mapping[str, Sequence[Row]]
     flatness: Flatness
-    promotion: Promotion | None = field(default=None)
+    data: Data
+    promotion: Promotion | None = None
+    verdict: Verdict | None = None
+    misses: tuple[Miss, ...] = ()
 
 
 def ranker_name(served_model: str) -> str:
@@ -94,12 +112,15 @@ def run(
     now: datetime,
     promote_as: str | None = CHAMPION,
     force: bool = False,
+    expected: Mapping[str, Bound] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> Result:
     """Train, evaluate, log, register and, unless ``promote_as`` is ``None``, promote.
 
-    ``by`` and ``now`` go into the record. Raises ``ValueError`` when there are too few rows, and
-    :class:`training.promote.GateError` when the new version, by then registered, is not promoted.
+    The run is in the registry from the start, so that one that fails leaves what it reached. A
+    version that misses a metric of ``expected``, or that the gate refuses, is registered and not
+    promoted; the result says so. ``force`` is about the gate alone. ``by`` and ``now`` go into the
+    record. Raises ``ValueError`` when there are too few rows.
     """
     test = job.data.split("test")
     if len(test) < LEAST_ROWS:  # said before the minutes of training, not after
@@ -107,43 +128,68 @@ def run(
             f"{len(test)} test rows are too few to judge a ranker by; at least {LEAST_ROWS} are "
             f"needed"
         )
-    trained = train(
-        job.data.examples,
+    about = record(
+        job.name,
+        job.served_model,
+        job.data,
+        job.auxiliary,
         config,
-        served_model=job.served_model,
-        name=job.name,
-        auxiliary=[e for extra in job.auxiliary for e in extra.examples],
-        progress=progress,
+        {"by": by, **provenance(), **(tags or {})},
     )
-    progress("Evaluating", 0, 2)
-    rankers: dict[str, Ranker] = {job.name: trained.ranker, trained.baseline.name: trained.baseline}
-    tables = {
-        split: evaluate(rankers, job.data.split(split), seed=config.seed)
-        for split in ("validation", "test")
-    }
-    flat = flatness(trained.ranker.forecast([e.prompt for e in test]), test)
-    progress("Evaluating", 2, 2)
-    progress("Registering", 0, 2)
-    run_id = registry.log_run(
-        record(
-            job.name,
-            job.served_model,
-            job.data,
-            job.auxiliary,
+    with registry.start(about) as log:
+        trained = train(
+            job.data.examples,
             config,
-            trained,
-            tables,
-            flat,
-            {"by": by, **(tags or {})},
-        ),
-        trained.ranker,
-        card(job.name, job.served_model, job.data, tables["test"], flat, f"{now:%Y-%m-%d}"),
-    )
+            served_model=job.served_model,
+            name=job.name,
+            auxiliary=[e for extra in job.auxiliary for e in extra.examples],
+            progress=progress,
+        )
+        for step, value in enumerate(trained.curve):
+            log.step("training.loss", value, step)
+        progress("Evaluating", 0, 2)
+        rankers: dict[str, Ranker] = {
+            job.name: trained.ranker,
+            trained.baseline.name: trained.baseline,
+        }
+        tables = {
+            split: evaluate(rankers, job.data.split(split), seed=config.seed)
+            for split in ("validation", "test")
+        }
+        forecasts = trained.ranker.forecast([e.prompt for e in test])
+        flat = flatness(forecasts, test)
+        found = metrics(job.name, tables, flat)
+        misses = missed(expected or {}, found)
+        log.metrics(found)
+        progress("Evaluating", 2, 2)
+        progress("Registering", 0, 2)
+        for name, image in plots(forecasts, test).items():
+            log.file(f"plots/{name}.png", image)
+        trained_on = [e for data in (job.data, *job.auxiliary) for e in data.examples]
+        log.file(SEEN_FILE, seen(trained_on))
+        log.model(
+            trained.ranker,
+            card(job.name, job.served_model, job.data, tables["test"], flat, f"{now:%Y-%m-%d}"),
+        )
+        log.tags({"expected_metrics": "missed" if misses else "met" if expected else "none"})
     progress("Registering", 1, 2)
-    version = registry.register(run_id, job.name, {"served_model": job.served_model})
-    moved = None
-    if promote_as is not None:
-        moved = promote(registry, job.name, version, by=by, now=now, alias=promote_as, force=force)
+    version = registry.register(log.run_id, job.name, {"served_model": job.served_model})
+    moved, verdict = None, None
+    if promote_as is not None and not misses:
+        verdict = judge(registry, job.name, version, job.data, alias=promote_as)
+        with suppress(GateError):
+            moved = promote(registry, verdict, by=by, now=now, force=force)
     progress("Registering", 2, 2)
-    ranker = trained.ranker.at_version(job.name, version)
-    return Result(run_id, job.name, version, ranker, trained, tables, flat, moved)
+    return Result(
+        log.run_id,
+        job.name,
+        version,
+        trained.ranker.at_version(job.name, version),
+        trained,
+        tables,
+        flat,
+        job.data,
+        moved,
+        verdict,
+        misses,
+    )

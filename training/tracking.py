@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from ranker.records import DatasetRecord, RunRecord
 from training.config import FitConfig
 from training.evaluate import Flatness, Row
-from training.fit import TrainedRanker
 from training.sources import Data
 
 EXPERIMENT = "shortfirst"
@@ -20,34 +19,29 @@ def record(
     data: Data,
     auxiliary: Sequence[Data],
     config: FitConfig,
-    trained: TrainedRanker,
-    tables: Mapping[str, Sequence[Row]],
-    flat: Flatness,
     tags: Mapping[str, str],
 ) -> RunRecord:
-    """The run as plain values. ``tables`` holds evaluation rows by split name.
-
-    Of the data only ids' digests and numbers are kept: no prompts.
-    """
-    metrics: dict[str, float] = {}
-    for split, rows in tables.items():
-        for row in rows:
-            prefix = split if row.ranker == name else f"{split}.{row.ranker}"
-            metrics |= row.metrics(prefix)
-    metrics["test.forecast_spread"] = flat.share
-    bandwidth = trained.ranker.calibration.bandwidth
+    """What is known before training, as plain values. Of the data only numbers: no prompts."""
     return RunRecord(
         experiment=EXPERIMENT,
         name=f"{name} on {data.name}",
-        params=config.params() | {"served_model": served_model, "calibrated.bandwidth": bandwidth},
-        metrics=metrics,
-        curves={"training.loss": trained.curve},
+        params=config.params() | {"served_model": served_model},
         tags={"served_model": served_model, "validation_digest": data.digest("validation"), **tags},
         datasets=(
             *(_dataset(data, split, context) for split, context in _CONTEXTS.items()),
             *(_dataset(extra, "train", "auxiliary") for extra in auxiliary),
         ),
     )
+
+
+def metrics(name: str, tables: Mapping[str, Sequence[Row]], flat: Flatness) -> dict[str, float]:
+    """Numbers of the finished run: those of the ranker ``name`` as ``test.tau``, those of others
+    as ``test.prompt-length.tau``. ``tables`` holds evaluation rows by split name."""
+    found: dict[str, float] = {}
+    for split, rows in tables.items():
+        for row in rows:
+            found |= row.metrics(split if row.ranker == name else f"{split}.{row.ranker}")
+    return found | {"test.forecast_spread": flat.share}
 
 
 def _dataset(data: Data, split: str, context: str) -> DatasetRecord:

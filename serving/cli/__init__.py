@@ -20,6 +20,7 @@ COMMANDS = (
     "evaluate",
     "label",
     "promote",
+    "rollback",
     "rank",
     "serve",
     "engine",

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from serving.cli.registry import TrackingUri, open_registry
+
 
 def evaluate(
     ranker: Annotated[
@@ -22,12 +24,12 @@ def evaluate(
     tokenizer: Annotated[
         Path | None, typer.Option(help="tokenizer.json that counts the bundled data's tokens.")
     ] = None,
+    tracking_uri: TrackingUri = "",
     seed: Annotated[int, typer.Option(help="Of the bootstrap.", min=0)] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Kendall tau-b with interval, pair accuracy and coverage of a ranker, beside baselines."""
     from ranker.baseline import PromptLengthRanker
-    from ranker.registry import Registry
     from serving.cli import console, tables
     from serving.paths import Home
     from training import evaluate as judge
@@ -41,7 +43,7 @@ def evaluate(
     if data is not None and traffic:
         raise ValueError("--traffic: slices are of the bundled data; leave --data away")
     home = Home.resolve()
-    loaded = Registry(home.mlflow_uri, home.artifacts).load(ranker)
+    loaded = open_registry(tracking_uri).load(ranker)
     sets: dict[str, list[Example]] = {}
     with tables.stages() as progress:
         if data is not None:

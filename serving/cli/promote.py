@@ -1,10 +1,18 @@
-"""``shortfirst promote``: choose the version that serves, or take a promotion back."""
+"""``shortfirst promote``: choose the version that serves, past a gate."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from serving.cli.registry import TrackingUri, open_registry
+
+if TYPE_CHECKING:
+    from ranker.registry import Registry
+    from training.sources import Data
 
 
 def promote(
@@ -13,37 +21,94 @@ def promote(
         str, typer.Argument(help="Version number; without one, the history is shown.")
     ] = "",
     alias: Annotated[str, typer.Option(help="Alias to move.")] = "champion",
-    force: Annotated[bool, typer.Option(help="Promote even when it orders worse.")] = False,
+    data: Annotated[
+        str,
+        typer.Option(
+            help="What the version was trained with. Default: what its run remembers.",
+            show_default=False,
+        ),
+    ] = "",
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="tokenizer.json that counts the bundled data's tokens.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare, and move nothing.")] = False,
+    force: Annotated[bool, typer.Option(help="Promote even when the gate is against it.")] = False,
+    tracking_uri: TrackingUri = "",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Let an alias stand for a version. Promote an older version to roll back."""
+    """Let an alias stand for a version, if it orders better than the one that serves.
+
+    \b
+    Examples:
+      shortfirst promote length-ranker               who served when, and why
+      shortfirst promote length-ranker 3             compare version 3, and let it serve
+      shortfirst promote length-ranker 3 --dry-run   compare only
+
+    Both are asked about the validation rows of the data that the version was trained with: their
+    tau-b and what it is worth to a queue, each slice, and calibration. Exit status 1: refused,
+    with a table of reasons. shortfirst rollback goes back.
+    """
     import getpass
     from dataclasses import asdict
     from datetime import UTC, datetime
 
-    from ranker.registry import Registry
-    from serving.cli import console
-    from serving.paths import Home
-    from training import promote as gate
+    from serving.cli import console, gate_table
+    from training import gate
 
-    home = Home.resolve()
-    registry = Registry(home.mlflow_uri, home.artifacts)
+    registry = open_registry(tracking_uri)
     if not version:
-        columns = ("at", "alias", "version", "previous", "by", "gate")
-        moves = [asdict(move) for move in gate.history(registry.tags(name))]
-        console.show(columns, [[m[c] for c in columns] for m in moves], as_json=json, title=name)
+        _history(registry, name, as_json=json)
         return
-    done = gate.promote(
-        registry,
-        name,
-        version,
-        by=getpass.getuser(),
-        now=datetime.now(UTC),
-        alias=alias,
-        force=force,
-    )
+    rows = None
+    if registry.resolve(name, alias) not in (None, version):
+        rows = _data(registry, name, version, data, tokenizer, force)
+    verdict = gate.judge(registry, name, version, rows, alias=alias)
+    moved = None
+    if not dry_run:
+        with suppress(gate.GateError):  # the verdict says it all
+            moved = gate.promote(
+                registry, verdict, by=getpass.getuser(), now=datetime.now(UTC), force=force
+            )
     if json:
-        console.print_json(asdict(done))
+        found = {"promoted": moved is not None, "verdict": verdict.as_dict()}
+        console.print_json({**({} if moved is None else asdict(moved)), **found})
     else:
-        before = f", before version {done.previous}" if done.previous else ""
-        console.note(f"models:/{name}@{alias} is version {version}{before} ({done.gate}).")
+        gate_table.show(verdict)
+        if moved is not None:
+            before = f", before version {moved.previous}" if moved.previous else ""
+            console.note(f"models:/{name}@{alias} is version {version}{before} ({moved.gate}).")
+    if not verdict.passed and moved is None:
+        raise typer.Exit(1)
+
+
+def _data(
+    registry: Registry, name: str, version: str, data: str, tokenizer: Path | None, force: bool
+) -> Data | None:
+    """What the version was trained with; ``None`` when that cannot be had and need not be."""
+    from serving.cli import console, tables, training_data
+
+    tags = registry.run_tags(name, version)
+    source = data or tags.get(training_data.DATA_TAG, "")
+    try:
+        with tables.stages() as progress:
+            served = tags.get("served_model", "")
+            return training_data.job(source, served, "", tokenizer, progress).data
+    except (ValueError, OSError) as error:
+        if not force:
+            raise
+        console.note(f"Not compared: {error}")
+        return None
+
+
+def _history(registry: Registry, name: str, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from serving.cli import console
+    from training.gate import history
+
+    columns = ("number", "at", "alias", "kind", "version", "previous", "by", "gate")
+    found = history(registry.tags(name))
+    moves = [asdict(move) for move in found.moves]
+    console.show(columns, [[m[c] for c in columns] for m in moves], as_json=as_json, title=name)
+    if found.fault:
+        raise console.UserError(f"{name}: {found.fault}", status=1)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from serving.cli.registry import TrackingUri, open_registry
+
 
 def serve(
     ranker: Annotated[
@@ -14,16 +16,15 @@ def serve(
         typer.Option(
             "--ranker",
             help="A registered ranker (models:/NAME@ALIAS or models:/NAME/VERSION) or the folder "
-            "of a saved one; may be given once per served model. "
+            "of a saved one; may be given once per served model. One whose served model is "
+            "called pooled answers for models without their own. "
             "Default: models:/length-ranker@champion.",
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="gRPC port; 0 picks a free one.")] = 50051,
     metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0 picks a free one.")] = 9464,
-    tracking_uri: Annotated[
-        str | None, typer.Option(help="MLflow tracking URI. Default: SQLite in the home folder.")
-    ] = None,
+    tracking_uri: TrackingUri = "",
     outcomes: Annotated[Path | None, typer.Option(help="SQLite file of realised lengths.")] = None,
     events: Annotated[Path | None, typer.Option(help="File of drift events, JSON lines.")] = None,
     reload_seconds: Annotated[
@@ -46,7 +47,6 @@ def serve(
 
     from drift.metrics import DriftCollector
     from drift.sink import MonitoredStore
-    from ranker.registry import Registry
     from serving import logs
     from serving.cli.console import note
     from serving.paths import Home
@@ -62,7 +62,7 @@ def serve(
         drain_s=drain_seconds,
     )
     home = Home.resolve()
-    source = Registry(tracking_uri or home.mlflow_uri, home.artifacts)
+    source = open_registry(tracking_uri)
     loaded, watched = {}, []
     for uri in ranker or ["models:/length-ranker@champion"]:
         one = source.load(uri)

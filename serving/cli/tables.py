@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from serving.cli import console
 
 if TYPE_CHECKING:
-    from training.config import FitConfig
     from training.evaluate import Row
     from training.sources import Data, Progress
 
@@ -62,21 +60,3 @@ def stages() -> Iterator[Progress]:
             current[0][1].update(done)
 
         yield progress
-
-
-def fit_config(path: Path | None) -> FitConfig:
-    """Settings of a TOML file, or the defaults. Raises ``ValueError`` naming the key."""
-    import tomllib
-
-    from training.config import FitConfig
-
-    if path is None:
-        return FitConfig()
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path}: not TOML: {error}") from None
-    try:
-        return FitConfig.from_dict(values)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from None

@@ -3,93 +3,165 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from serving.cli.registry import TrackingUri, open_registry
+
+if TYPE_CHECKING:
+    from training.pipeline import Result
+
 
 def train(
-    served_model: Annotated[
+    config: Annotated[
         str,
         typer.Option(
-            help="Whose answers: sharegpt or smollm2-135m-instruct, which are bundled, or the "
-            "model in --data."
+            help="A shipped configuration (lexical, smollm2, ...) or a TOML file. It may name "
+            "data and the metrics to reach; a run that misses one is registered, not promoted."
         ),
-    ] = "sharegpt",
-    data: Annotated[
-        Path | None,
+    ] = "",
+    served_model: Annotated[
+        list[str] | None,
         typer.Option(
-            help="Parquet, JSONL or CSV with columns prompt, output_tokens and optionally "
-            "finish_reason, model, id, split."
+            help="Whose answers: sharegpt or smollm2-135m-instruct, which are bundled, or a model "
+            "in --data. Given several times, each gets a ranker of its own."
         ),
     ] = None,
+    data: Annotated[
+        str,
+        typer.Option(
+            help="Parquet, JSONL or CSV with columns prompt, output_tokens and optionally "
+            "finish_reason, model, id, split. Default: the bundled data.",
+            show_default=False,
+        ),
+    ] = "",
     name: Annotated[str, typer.Option(help="Registered name; by default from the model.")] = "",
-    config: Annotated[Path | None, typer.Option(help="TOML of training settings.")] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="tokenizer.json that counts the bundled data's tokens.")
     ] = None,
     promote: Annotated[
         bool, typer.Option(help="Let the alias champion stand for the new version.")
     ] = True,
-    force: Annotated[bool, typer.Option(help="Promote even when it orders worse.")] = False,
+    force: Annotated[bool, typer.Option(help="Promote even when the gate is against it.")] = False,
+    tracking_uri: TrackingUri = "",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Train a ranker on prompts and realised lengths, evaluate it, register it, promote it."""
+    """Train a ranker on prompts and realised lengths, evaluate it, register it, promote it.
+
+    \b
+    Examples:
+      shortfirst train                               the bundled chat, about a minute
+      shortfirst train --config lexical              the same, and fail when it gets worse
+      shortfirst train --data log.parquet --served-model llama-3-8b
+      shortfirst train --tracking-uri http://mlflow.example:5000
+
+    Exit status 1: metrics missed what the configuration expects, or the gate refused. The version
+    is registered then, but does not serve.
+    """
+    from training import configs
+
+    settings = configs.read(config)
+    models = served_model or ([settings.served_model] if settings.served_model else [""])
+    if name and len(models) > 1:
+        raise ValueError("--name: two rankers cannot share one; leave it away")
+    source = data or settings.data
+    # What a configuration expects holds for the data that it names, not for any other.
+    own = not ((data and settings.data) or (served_model and settings.served_model))
+    expected = settings.expected if own else {}
+    if settings.expected and not own:
+        from serving.cli.console import note
+
+        note(f"{settings.name}: its expected metrics are of its own data, so they are not checked")
+    results = [
+        _train(source, model, name, tokenizer, promote, force, tracking_uri, settings, expected)
+        for model in models
+    ]
+    _report(results, as_json=json)
+    if any(r.misses or (r.verdict is not None and r.promotion is None) for r in results):
+        raise typer.Exit(1)
+
+
+def _train(
+    source: str,
+    served_model: str,
+    name: str,
+    tokenizer: Path | None,
+    promote: bool,
+    force: bool,
+    tracking_uri: str,
+    settings: Any,
+    expected: Any,
+) -> Result:
     import getpass
     from datetime import UTC, datetime
 
-    from ranker.registry import Registry
-    from serving.cli import console, tables
-    from serving.paths import Home
+    from serving.cli import tables, training_data
     from training import pipeline
-    from training.bundled import corpus
-    from training.promote import CHAMPION
-    from training.sources import read_table
+    from training.gate import CHAMPION
 
-    home = Home.resolve()
-    settings = tables.fit_config(config)
+    registry = open_registry(tracking_uri)  # an address that is none: said before minutes of work
     with tables.stages() as progress:
-        if data is None:
-            job = pipeline.job(corpus(home.cache, tokenizer, progress), served_model)
-        else:
-            rows = read_table(data, None if served_model == "sharegpt" else served_model)
-            tables.note_leaks(rows)
-            model = rows.examples[0].model
-            job = pipeline.Job(rows, model, pipeline.ranker_name(model))
-        if name:
-            job = pipeline.Job(job.data, job.served_model, name, job.auxiliary)
-        result = pipeline.run(
+        job = training_data.job(source, served_model, name, tokenizer, progress)
+        return pipeline.run(
             job,
-            settings,
-            Registry(home.mlflow_uri, home.artifacts),
+            settings.fit,
+            registry,
             progress,
             by=getpass.getuser(),
             now=datetime.now(UTC),
             promote_as=CHAMPION if promote else None,
             force=force,
+            expected=expected,
+            tags={"config": settings.name, training_data.DATA_TAG: training_data.tag(source)},
         )
-    rows_of = {split: tables.rows(table) for split, table in result.tables.items()}
-    if json:
-        console.print_json(
-            {
-                "name": result.name,
-                "version": result.version,
-                "run_id": result.run_id,
-                "promoted": result.promotion is not None,
-                "forecast_spread": result.flatness.share,
-                **{
-                    split: [dict(zip(tables.COLUMNS, row, strict=True)) for row in table]
-                    for split, table in rows_of.items()
-                },
-            }
-        )
+
+
+def _report(results: list[Result], *, as_json: bool) -> None:
+    from dataclasses import asdict, fields
+
+    from serving.cli import console, gate_table, tables
+    from training.expect import Miss
+
+    if as_json:
+        shown = [_as_dict(result) for result in results]
+        console.print_json(shown[0] if len(shown) == 1 else shown)
         return
-    console.print_table(
-        tables.COLUMNS,
-        rows_of["test"],
-        title=f"{result.name} version {result.version} on {len(job.data.split('test')):,} "
-        f"held-out prompts",
-    )
-    console.note(f"Forecasts: {result.flatness}.")
-    if result.promotion is not None:
-        console.note(f"models:/{result.name}@{result.promotion.alias} is version {result.version}.")
+    for result in results:
+        console.print_table(
+            tables.COLUMNS,
+            tables.rows(result.tables["test"]),
+            title=f"{result.name} version {result.version} on "
+            f"{len(result.data.split('test')):,} held-out prompts",
+        )
+        console.note(f"Forecasts: {result.flatness}.")
+        if result.misses:
+            columns = [f.name for f in fields(Miss)]
+            rows = [list(asdict(miss).values()) for miss in result.misses]
+            console.print_table(columns, rows, title="Missed what the configuration expects")
+            console.note(f"{result.name} version {result.version} is registered, not promoted.")
+        if result.verdict is not None:
+            gate_table.show(result.verdict)
+        if result.promotion is not None:
+            alias = result.promotion.alias
+            console.note(f"models:/{result.name}@{alias} is version {result.version}.")
+
+
+def _as_dict(result: Result) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from serving.cli import tables
+
+    return {
+        "name": result.name,
+        "version": result.version,
+        "run_id": result.run_id,
+        "promoted": result.promotion is not None,
+        "verdict": None if result.verdict is None else result.verdict.as_dict(),
+        "missed": [asdict(miss) for miss in result.misses],
+        "forecast_spread": result.flatness.share,
+        **{
+            split: [dict(zip(tables.COLUMNS, row, strict=True)) for row in tables.rows(table)]
+            for split, table in result.tables.items()
+        },
+    }

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from serving.cli import tables
 from serving.demo.kept import order_kept
-from training import pipeline, smollm2
+from training import gate, pipeline, smollm2
 from training.config import FitConfig
 from training.evaluate import FCFS, Row
 from training.pipeline import Result
-from training.promote import GateError
 from training.sharegpt import SERVED_MODEL, ShareGpt
 from training.sources import Data
 
@@ -48,11 +47,10 @@ def train(
 
 def promote(registry: Registry, result: Result, now: datetime) -> bool:
     """Make the result champion; false when the gate found it worse than what is there."""
-    from training.promote import promote as make_champion
-
+    verdict = gate.judge(registry, result.name, result.version, result.data)
     try:
-        make_champion(registry, result.name, result.version, by=getpass.getuser(), now=now)
-    except GateError:
+        gate.promote(registry, verdict, by=getpass.getuser(), now=now)
+    except gate.GateError:
         return False
     return True
 

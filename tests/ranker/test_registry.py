@@ -4,23 +4,22 @@ import json
 import logging
 import subprocess
 import sys
-from datetime import UTC, datetime
 
 import pytest
 
 pytest.importorskip("mlflow")
 
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+
 from ranker import artifact
 from ranker.records import DatasetRecord, RunRecord
 from ranker.registry import Registry, RegistryError
-from training.promote import history, promote
 
 RECORD = RunRecord(
     experiment="tests",
     name="a run",
     params={"seed": 3},
-    metrics={"validation.tau": 0.4, "validation.tau_high": 0.5, "undefined": float("nan")},
-    curves={"training.loss": [0.3, 0.2, 0.1]},
     tags={"by": "tester", "validation_digest": "abc"},
     datasets=(DatasetRecord("toy", "training", "made up", "d1", {"output_tokens": [1, 2]}),),
 )
@@ -37,8 +36,19 @@ def registry(home):
 
 
 @pytest.fixture(scope="module")
+def client(registry):
+    return MlflowClient(tracking_uri=registry.tracking_uri)
+
+
+@pytest.fixture(scope="module")
 def run_id(registry, ranker):
-    return registry.log_run(RECORD, ranker, "# card")
+    with registry.start(RECORD) as log:
+        for step, loss in enumerate((0.3, 0.2, 0.1)):
+            log.step("training.loss", loss, step)
+        log.metrics({"validation.tau": 0.4, "undefined": float("nan")})
+        log.file("plots/dot.png", b"png")
+        log.model(ranker, "# card")
+    return log.run_id
 
 
 def test_a_registered_ranker_comes_back_by_alias_version_and_folder(
@@ -57,13 +67,13 @@ def test_a_registered_ranker_comes_back_by_alias_version_and_folder(
     assert registry.load(str(artifact.save(ranker, tmp_path / "plain"))).served_model == "toy"
 
 
-def test_the_run_holds_what_was_recorded_and_no_prompt(registry, run_id, home, examples):
-    run = registry._client.get_run(run_id)
+def test_the_run_holds_what_was_recorded_and_no_prompt(client, run_id, home, examples):
+    run = client.get_run(run_id)
     assert run.info.status == "FINISHED"
     assert run.data.params["seed"] == "3"
     assert run.data.metrics["validation.tau"] == pytest.approx(0.4)
     assert "undefined" not in run.data.metrics
-    curve = registry._client.get_metric_history(run_id, "training.loss")
+    curve = client.get_metric_history(run_id, "training.loss")
     assert sorted((m.step, m.value) for m in curve) == [(0, 0.3), (1, 0.2), (2, 0.1)]
     (dataset,) = run.inputs.dataset_inputs
     assert (dataset.dataset.name, dataset.dataset.digest) == ("toy", "d1")
@@ -71,33 +81,20 @@ def test_the_run_holds_what_was_recorded_and_no_prompt(registry, run_id, home, e
     assert all(e.prompt.encode() not in stored for e in examples)
 
 
-def test_other_tools_can_load_it(registry, run_id, ranker):
+def test_other_tools_can_load_it(registry, client, run_id, ranker):
     import mlflow.pyfunc
     import pandas as pd
 
     version = registry.register(run_id, "generic")
-    folder = registry._client.get_model_version_download_uri("generic", version)
+    folder = client.get_model_version_download_uri("generic", version)
     model = mlflow.pyfunc.load_model(folder)
     table = model.predict(pd.DataFrame({"prompt": ["essay about the river"]}))
     (forecast,) = ranker.forecast(["essay about the river"])
     assert table["score"][0] == pytest.approx(forecast.score)
     assert table["p90"][0] == pytest.approx(forecast.quantile(0.9))
-    assert model.metadata.signature is not None
-
-
-def test_promotion_moves_the_alias_and_leaves_a_history(registry, run_id):
-    first, second = (registry.register(run_id, "promoted") for _ in range(2))
-    for day, version in ((1, first), (2, second), (3, second), (4, first)):
-        promote(registry, "promoted", version, by="ann", now=datetime(2026, 1, day, tzinfo=UTC))
-    moves = history(registry.tags("promoted"))
-    assert [(m.version, m.previous) for m in moves] == [
-        (first, None),
-        (second, first),
-        (first, second),
-    ]
-    assert all(m.by == "ann" for m in moves)
-    assert registry.resolve("promoted", "champion") == first
-    assert json.loads(json.dumps(registry.run_tags("promoted", first)))["by"] == "tester"
+    assert not table["pooled"][0]
+    other = model.predict(pd.DataFrame({"prompt": ["essay"]}), params={"served_model": "another"})
+    assert other["pooled"][0]
 
 
 @pytest.mark.parametrize(
@@ -129,14 +126,75 @@ def test_unknown_names_and_versions(registry, run_id):
             call()
 
 
-def test_a_failed_run_says_so(registry, ranker, monkeypatch):
-    monkeypatch.setattr(artifact, "save", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        registry.log_run(RECORD, ranker, "")
-    monkeypatch.undo()
-    experiment = registry._client.get_experiment_by_name("tests").experiment_id
-    statuses = [r.info.status for r in registry._client.search_runs([experiment])]
-    assert statuses.count("FAILED") == 1
+def break_off(log, steps, error):
+    with log:
+        for step in range(steps):
+            log.step("training.loss", 1.0 / (step + 1), step)
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(OSError("disk full"), "FAILED"), (KeyboardInterrupt(), "KILLED")],
+)
+def test_a_run_that_breaks_off_says_so_and_keeps_its_curve(registry, client, error, status):
+    log = registry.start(RECORD)
+    with pytest.raises(type(error)):
+        break_off(log, 1500, error)
+    assert client.get_run(log.run_id).info.status == status
+    assert len(client.get_metric_history(log.run_id, "training.loss")) == 1500
+
+
+def test_metrics_are_there_while_the_run_goes_on(registry, client):
+    seconds = iter(range(100))
+    with registry.start(RECORD, clock=lambda: float(next(seconds))) as log:
+        log.step("training.loss", 0.5, 0)
+        log.step("training.loss", 0.25, 1)
+        assert client.get_run(log.run_id).info.status == "RUNNING"
+        assert client.get_run(log.run_id).data.metrics["training.loss"] == 0.25
+
+
+def test_what_could_not_be_written_is_written_later(registry, client, monkeypatch):
+    seconds = iter(range(100))
+    with registry.start(RECORD, clock=lambda: float(next(seconds))) as log:
+        away = MlflowException("the server is away")
+        monkeypatch.setattr(MlflowClient, "log_batch", lambda *_, **__: (_ for _ in ()).throw(away))
+        log.step("training.loss", 0.5, 0)
+        monkeypatch.undo()
+    (point,) = client.get_metric_history(log.run_id, "training.loss")
+    assert point.value == 0.5
+
+
+def test_a_killed_run_goes_on(registry, client):
+    log = registry.start(RECORD)
+    with pytest.raises(KeyboardInterrupt):
+        break_off(log, 1, KeyboardInterrupt())
+    with registry.start(RECORD, log.run_id) as again:
+        again.step("training.loss", 0.25, 1)
+    assert again.run_id == log.run_id
+    assert client.get_run(log.run_id).info.status == "FINISHED"
+    assert len(client.get_metric_history(log.run_id, "training.loss")) == 2
+
+
+def test_a_run_says_what_it_took_of_the_machine(run_id, client):
+    metrics = client.get_run(run_id).data.metrics
+    assert metrics["system/process_memory_megabytes"] > 1.0
+    assert 0.0 < metrics["system/system_memory_usage_percentage"] <= 100.0
+    steps = [m.step for m in client.get_metric_history(run_id, "system/cpu_utilization_percentage")]
+    assert steps[0] == 0
+    assert len(steps) >= 2
+
+
+def test_the_card_is_the_description_and_files_are_found_by_version(registry, run_id, client):
+    version = registry.register(run_id, "described")
+    assert client.get_model_version("described", version).description == "# card"
+    assert registry.attached("described", version, "README.md") == b"# card"
+    assert registry.attached("described", version, "plots/dot.png") == b"png"
+    assert registry.attached("described", version, "nothing.png") is None
+    registry.attach("described", version, "gate/verdict.json", {"passed": True})
+    assert json.loads(registry.attached("described", version, "gate/verdict.json")) == {
+        "passed": True
+    }
 
 
 def test_the_level_of_other_loggers_is_left_alone(registry):

@@ -1,0 +1,32 @@
+"""The promotion gate: only a ranker that orders better takes the place of the one that serves.
+
+:func:`judge` compares, :func:`promote` moves the alias and keeps the history, :func:`rollback`
+goes back.
+"""
+
+from training.gate.config import BurstConfig, GateConfig
+from training.gate.history import History, Promotion, history
+from training.gate.judge import judge
+from training.gate.promote import GateError, OvertakenError, promote, rollback
+from training.gate.registered import CHAMPION
+from training.gate.rows import SEEN_FILE, seen
+from training.gate.verdict import COLUMNS, Check, Verdict
+
+__all__ = [
+    "CHAMPION",
+    "COLUMNS",
+    "SEEN_FILE",
+    "BurstConfig",
+    "Check",
+    "GateConfig",
+    "GateError",
+    "History",
+    "OvertakenError",
+    "Promotion",
+    "Verdict",
+    "history",
+    "judge",
+    "promote",
+    "rollback",
+    "seen",
+]

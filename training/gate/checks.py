@@ -1,0 +1,98 @@
+"""Forecasts of both rankers for the same rows -> checks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ranker.metrics import coverage
+from ranker.types import Forecast
+from training.gate import bursts, paired
+from training.gate.config import GateConfig
+from training.gate.paired import Difference
+from training.gate.slices import Members, slices
+from training.gate.verdict import Check
+from training.sources import Example, Lengths
+
+_LEVELS = (0.5, 0.9)
+
+
+def checks(
+    champion: Sequence[Forecast],
+    challenger: Sequence[Forecast],
+    examples: Sequence[Example],
+    config: GateConfig,
+) -> tuple[Check, ...]:
+    """All checks, the order of the whole first. Deterministic by ``config.seed``.
+
+    Forecasts are one per example, in order. Scores of two rankers mean different things: only
+    their orders are compared.
+    """
+    old, new = (np.array([f.score for f in each]) for each in (champion, challenger))
+    lengths = Lengths.of(examples)
+    rows = len(examples)
+    _, prompts = np.unique([e.prompt for e in examples], return_inverse=True)
+
+    def gap(part: Members) -> Difference:
+        within = Lengths(lengths.tokens[part], lengths.censored[part])
+        return paired.tau(
+            old[part], new[part], within, prompts[part], config.resamples, config.seed
+        )
+
+    found = [_better(rows, gap(np.ones(rows, np.bool_)), config)]
+    worth = bursts.efficiency(
+        champion, challenger, examples, config.bursts, np.random.default_rng(config.seed)
+    )
+    if worth is not None:
+        found.append(_no_loss("SJF efficiency", rows, worth, config.efficiency_loss))
+    for name, members in slices(examples).items():
+        size = int(members.sum())
+        if size < config.slice_rows:
+            continue
+        found.append(_no_loss(f"tau-b of {name}", size, gap(members), config.slice_loss))
+    return (*found, *_calibration(champion, challenger, lengths, config.calibration))
+
+
+def _better(rows: int, d: Difference, config: GateConfig) -> Check:
+    """The one check that has to be won: no worse as far as seen, hardly worse as far as known."""
+    if math.isnan(d.value):
+        why = "no two of the answers can be told apart by length"
+    elif d.value < 0.0:
+        why = f"orders worse by {-d.value:.3f}"
+    elif d.low < -config.margin:
+        why = f"{rows} rows cannot rule out a loss of {-d.low:.3f}; more held-out rows can"
+    else:
+        why = ""
+    return _check("tau-b", rows, d, -config.margin, why)
+
+
+def _no_loss(name: str, rows: int, d: Difference, bound: float) -> Check:
+    """Lost when the loss is beyond its bound and beyond chance."""
+    lost = d.value < -bound and d.high < 0.0
+    return _check(name, rows, d, -bound, f"worse by {-d.value:.3f}" if lost else "")
+
+
+def _check(name: str, rows: int, d: Difference, bound: float, why: str) -> Check:
+    return Check(
+        name, rows, d.champion, d.challenger, d.value, d.low, d.high, bound, not why, why or "holds"
+    )
+
+
+def _calibration(
+    champion: Sequence[Forecast], challenger: Sequence[Forecast], lengths: Lengths, bound: float
+) -> list[Check]:
+    """Coverage of the challenger; a champion that is further off excuses it."""
+    shares = []
+    for forecasts in (champion, challenger):
+        quantiles = np.array([[f.quantile(p) for p in _LEVELS] for f in forecasts])
+        shares.append(coverage(quantiles, lengths.tokens, lengths.censored, _LEVELS)[0])
+    found = []
+    for level, old, new in zip(_LEVELS, *shares, strict=True):
+        gain = abs(old - level) - abs(new - level)
+        d = Difference(float(old), float(new), float(gain), math.nan, math.nan)
+        off = abs(new - level) > bound and gain < 0.0
+        why = f"{new:.1%} of the answers are within it" if off else ""
+        found.append(_check(f"coverage of p{level * 100:.0f}", len(lengths.tokens), d, bound, why))
+    return found

@@ -1,0 +1,64 @@
+"""What a challenger has to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.core.config import SchedulerConfig
+from engine.core.costs import CostModel
+
+
+def _small() -> SchedulerConfig:
+    return SchedulerConfig(
+        max_num_seqs=8, max_num_batched_tokens=512, block_size=16, num_blocks=8192
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BurstConfig:
+    """Bursts of ``requests`` held-out prompts on a small engine; efficiency is a ratio, so that
+    its seconds cancel. ``utilisation`` is the work that arrives for each unit the engine can do:
+    at 2 a queue builds up, near 1 mere luck decides.
+    """
+
+    bursts: int = 24
+    requests: int = 300
+    utilisation: float = 2.0
+    cost: CostModel = field(default_factory=lambda: CostModel(0.02, 0.002, 0.0005))
+    scheduler: SchedulerConfig = field(default_factory=_small)
+
+    def __post_init__(self) -> None:
+        if self.bursts < 2 or self.requests < 2:
+            raise ValueError("bursts.bursts and bursts.requests must be at least 2")
+        if not self.utilisation > 0.0:
+            raise ValueError(f"bursts.utilisation must be above 0, got {self.utilisation}")
+
+
+@dataclass(frozen=True, slots=True)
+class GateConfig:
+    """Bounds of the gate; all differences are challenger minus champion.
+
+    ``margin``: the tau-b that the lower end of the interval may lie below 0. ``slice_loss`` and
+    ``efficiency_loss``: what a slice, and the efficiency, may lose. ``slice_rows``: rows below
+    which a slice is not judged. ``calibration``: how far coverage of p50 and p90 may be off.
+    ``least_rows``: rows below which nothing is compared.
+    """
+
+    margin: float = 0.02
+    slice_loss: float = 0.05
+    slice_rows: int = 100
+    efficiency_loss: float = 0.02
+    calibration: float = 0.05
+    least_rows: int = 30
+    resamples: int = 500
+    bursts: BurstConfig = field(default_factory=BurstConfig)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("margin", "slice_loss", "efficiency_loss", "calibration"):
+            if not getattr(self, name) >= 0.0:
+                raise ValueError(f"gate.{name} must be at least 0, got {getattr(self, name)}")
+        if self.least_rows < 2 or self.slice_rows < 2 or self.resamples < 1:
+            raise ValueError(
+                "gate.least_rows and gate.slice_rows must be at least 2, gate.resamples at least 1"
+            )
