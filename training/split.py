@@ -9,12 +9,11 @@ TRAIN, VALIDATION, TEST, RESERVED = "train", "validation", "test", "reserved"
 SPLITS = (TRAIN, VALIDATION, TEST)
 
 _CHUNK = re.compile(r"_\d+$")
-_BLANKS = re.compile(r"\s+")
 
 
 def plain(text: str) -> str:
     """``text`` in lower case with runs of blanks as one: texts equal in this are one prompt."""
-    return _BLANKS.sub(" ", text).strip().lower()
+    return " ".join(text.split()).lower()
 
 
 def bucket(text: str) -> int:
