@@ -55,6 +55,8 @@ def load_encoder(folder: Path, *, train_words: bool = False) -> PreTrainedModel:
     import torch
     from transformers import AutoConfig, AutoModel
 
+    from engine.gguf_source import quiet
+
     try:
         config = AutoConfig.from_pretrained(folder)
         for name, value in config.to_dict().items():
@@ -62,9 +64,10 @@ def load_encoder(folder: Path, *, train_words: bool = False) -> PreTrainedModel:
                 setattr(config, name, 0.0)
 
         def load(**kind: str) -> PreTrainedModel:
-            model: PreTrainedModel = AutoModel.from_pretrained(
-                folder, config=config, dtype=torch.float32, use_safetensors=True, **kind
-            )
+            with quiet():
+                model: PreTrainedModel = AutoModel.from_pretrained(
+                    folder, config=config, dtype=torch.float32, use_safetensors=True, **kind
+                )
             return model
 
         try:
