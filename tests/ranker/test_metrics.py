@@ -70,6 +70,47 @@ def test_the_interval_is_reproducible_and_a_part_of_the_rows_keeps_its_width():
     assert part.high - part.low == pytest.approx(whole.high - whole.low, rel=0.3)
 
 
+def answers_of_one_prompt(prompts: int, each: int, seed: int):
+    """Answers that share their prompt's length, and a score that sees a part of that."""
+    rng = np.random.default_rng(seed)
+    level = rng.normal(size=prompts)
+    score = np.repeat(level + rng.normal(size=prompts), each)
+    tokens = np.repeat(level, each) + 0.1 * rng.normal(size=prompts * each)
+    return score, tokens, np.repeat(np.arange(prompts), each)
+
+
+def test_rows_of_one_prompt_are_drawn_together():
+    score, tokens, prompt = answers_of_one_prompt(60, 10, 0)
+    rows = order(score, tokens, seed=1)
+    clusters = order(score, tokens, clusters=prompt, seed=1)
+    assert clusters.tau == rows.tau
+    # Ten copies of each prompt are no news: the interval is about that of one row a prompt.
+    once = order(score[::10], tokens[::10], seed=1)
+    assert clusters.high - clusters.low == pytest.approx(once.high - once.low, rel=0.35)
+    assert clusters.high - clusters.low > 2 * (rows.high - rows.low)
+
+
+def test_the_cluster_interval_is_that_of_resampling_clusters_by_hand():
+    score, tokens, prompt = answers_of_one_prompt(30, 3, 2)
+    rng = np.random.default_rng(0)
+    taus = []
+    for _ in range(400):
+        drawn = rng.integers(30, size=30)
+        rows = np.concatenate([np.flatnonzero(prompt == p) for p in drawn])
+        taus.append(kendalltau(score[rows], tokens[rows]).statistic)
+    found = order(score, tokens, clusters=prompt, seed=0, resamples=2000)
+    low, high = np.quantile(taus, (0.025, 0.975))
+    assert found.low == pytest.approx(low, abs=0.05)
+    assert found.high == pytest.approx(high, abs=0.05)
+
+
+def test_a_part_of_the_rows_holds_whole_clusters():
+    score, tokens, prompt = answers_of_one_prompt(300, 4, 3)
+    whole = order(score, tokens, clusters=prompt, seed=4)
+    part = order(score, tokens, clusters=prompt, seed=4, most_rows=400)
+    assert part.high - part.low == pytest.approx(whole.high - whole.low, rel=0.4)
+
+
 def test_coverage_counts_and_spreads_what_cannot_be_told():
     quantiles = np.full((4, 1), 10.0)
     shares, told = coverage(quantiles, [5, 15, 20, 2], [False, False, True, False], (0.5,))
@@ -88,6 +129,7 @@ def test_coverage_counts_and_spreads_what_cannot_be_told():
         (([1, math.nan], [1, 2]), {}, "finite"),
         (([1, 2], [1, 2]), {"confidence": 1.0}, "confidence"),
         (([1, 2], [1, 2]), {"most_rows": 1}, "most_rows"),
+        (([1, 2], [1, 2]), {"clusters": [1]}, "clusters"),
     ],
 )
 def test_what_makes_no_sense_is_refused(args, options, message):
