@@ -77,6 +77,7 @@ def label(
     import asyncio
     import os
     from contextlib import ExitStack
+    from dataclasses import asdict
 
     from engine.bundled import BUNDLED
     from engine.sources import ModelSource
@@ -87,6 +88,7 @@ def label(
     from serving.processes import ServiceFailed
     from training.bundled import corpus
     from training.label import asked, table
+    from training.label.agreement import agreement
     from training.label.client import Client, EndpointFailed
     from training.label.journal import Journal, journal_of
     from training.label.prompts import choose
@@ -97,11 +99,12 @@ def label(
     if api not in ("chat", "completions"):
         raise ValueError(f"--api must be chat or completions, got {api!r}")
     table.check(out)
+    record = journal_of(out)
+    if out.exists() and not record.exists():
+        raise ValueError(f"{out}: is there and has no journal beside it; choose another --out")
     home = Home.resolve()
     key = os.environ.get(api_key_env, "")
-    name = model or BUNDLED
-    if endpoint and not model:
-        name = asyncio.run(_only_model(endpoint, key))
+    name = model or (asyncio.run(_only_model(endpoint, key)) if endpoint else BUNDLED)
     sampling = Sampling(
         model=name if endpoint else ModelSource(name).default_name,
         chat=api == "chat",
@@ -114,14 +117,15 @@ def label(
     every = asked.of_table(prompts) if prompts else asked.of_sharegpt(corpus(home.cache))
     chosen = choose(every, splits=split or SPLITS, most_chars=most_prompt_chars, limit=limit)
     texts = {prompt.key: prompt.text for prompt in every} if keep_prompts else None
+    ended = ""
 
     async def ask(url: str) -> None:
         async with Client(url, key, timeout_s=timeout) as client:
             await run(wanted, sampling, client, journal, concurrency=concurrency, told=shown.add)
 
-    stopped: str | None = None
-    with Journal(journal_of(out), sampling) as journal:
+    with Journal(record, sampling) as journal:
         wanted = missing(chosen, draws, journal.labels)
+        shown = Shown(len(wanted))
         try:
             with ExitStack() as stack:
                 url = endpoint
@@ -129,26 +133,43 @@ def label(
                     console.note("Starting the engine ...")
                     engine = LabelEngine(name, dtype, threads, concurrency)
                     url = stack.enter_context(engine.started(home.root / "run"))
-                shown = stack.enter_context(Shown(len(wanted)))
                 if wanted:
+                    stack.enter_context(shown)
                     asyncio.run(ask(url))
         except KeyboardInterrupt:
-            stopped = "Stopped"
+            ended = "stopped"
         except (EndpointFailed, ServiceFailed) as error:
-            stopped = str(error)
-        finally:
-            written = table.rows(journal.labels, sampling, texts)
-            table.write(out, written)
-    if stopped is not None:
-        raise console.UserError(
-            f"{stopped}; {len(written):,} lengths are in {out}, and the same command goes on from "
-            f"there",
-            status=130 if stopped == "Stopped" else 1,
+            ended = str(error)
+        rows = table.rows(journal.labels, sampling, texts)
+    if rows:
+        table.write(out, rows)
+    if ended:
+        message = (
+            f"{ended}; {len(rows):,} lengths are in {out}; the same command goes on from there"
         )
+        raise console.UserError(message, status=130 if ended == "stopped" else 1)
+    found = agreement(rows)
+    censored = sum(row["finish_reason"] != "stop" for row in rows)
     if json:
-        console.print_json({"out": str(out), "rows": len(written)})
+        console.print_json(
+            {
+                "out": str(out),
+                "rows": len(rows),
+                "prompts": len({row["id"] for row in rows}),
+                "censored": censored,
+                "refused": len(journal.labels) - len(rows),
+                "agreement": {split: asdict(each) for split, each in found.items()},
+            }
+        )
         return
-    console.note(f"{len(written):,} lengths are in {out}")
+    console.note(f"{len(rows):,} lengths are in {out}, {censored:,} of them censored")
+    if refused := len(journal.labels) - len(rows):
+        console.note(f"{refused:,} prompts were refused and have none")
+    for split_name, each in found.items():
+        console.note(
+            f"Two draws of {each.prompts:,} {split_name} prompts agree at tau-b {each.tau:.2f} "
+            f"({each.low:.2f} to {each.high:.2f}): no ranker gets far above that"
+        )
 
 
 async def _only_model(endpoint: str, key: str) -> str:

@@ -18,9 +18,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """One draw of one prompt. ``finish_reason`` ``error``: the endpoint refuses this prompt."""
+    """One draw of one prompt. ``key``: of :class:`~training.label.prompts.Prompt`, as are ``id``,
+    ``conversation`` and ``split``. ``finish_reason`` ``error``: the endpoint refuses this prompt.
+    """
 
     key: str
+    id: str
     conversation: str
     split: str
     draw: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,6 @@ class Journal:
         self._unsynced = 0
         try:
             self._lock()
-            self._cut_torn_line()
             self.labels = self._read(sampling)
         except BaseException:
             os.close(self._file)
@@ -80,19 +79,20 @@ class Journal:
                 f"{self.path}: another command writes to it; wait for it or choose another --out"
             ) from None
 
-    def _cut_torn_line(self) -> None:
+    def _read(self, sampling: Sampling) -> list[Label]:
         content = self.path.read_bytes()
         whole = content.rfind(b"\n") + 1
-        if whole < len(content):
+        if whole < len(content):  # torn when its writer was killed
             os.ftruncate(self._file, whole)
-
-    def _read(self, sampling: Sampling) -> list[Label]:
-        lines = _lines(self.path)
-        head = next(lines, None)
-        if head is None:
+        if not whole:
             self._write({"format": _FORMAT, "sampling": asdict(sampling)})
             self.sync()
             return []
+        head, *lines = content[:whole].splitlines()
+        self._check(_object(head), sampling)
+        return [_label(_object(line), f"{self.path}: line {i}") for i, line in enumerate(lines, 2)]
+
+    def _check(self, head: Mapping[str, Any], sampling: Sampling) -> None:
         if head.get("format") != _FORMAT or not isinstance(head.get("sampling"), dict):
             raise ValueError(f"{self.path}: line 1 is no head of a journal of format {_FORMAT}")
         if found := sampling.differences(head["sampling"]):
@@ -100,7 +100,6 @@ class Journal:
                 f"{self.path}: was made with other settings: {'; '.join(found)}; use those "
                 f"again, or choose another --out"
             )
-        return [_label(value, f"{self.path}: line {i}") for i, value in enumerate(lines, 2)]
 
     def _write(self, value: dict[str, Any]) -> None:
         line = json.dumps(value, separators=(",", ":")).encode() + b"\n"
@@ -108,20 +107,17 @@ class Journal:
             line = line[os.write(self._file, line) :]
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        for i, line in enumerate(lines, 1):
-            try:
-                value = json.loads(line)
-            except ValueError:
-                value = None
-            if not isinstance(value, dict):
-                raise ValueError(f"{path}: line {i} is no JSON object; restore it or remove it")
-            yield value
+def _object(line: bytes) -> dict[str, Any]:
+    """What a line holds; nothing when it is no JSON object."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
-def _label(value: dict[str, Any], where: str) -> Label:
+def _label(value: Mapping[str, Any], where: str) -> Label:
     try:
         return Label(**{**value, "finish_reason": FinishReason(value["finish_reason"])})
     except (TypeError, KeyError, ValueError):
-        raise ValueError(f"{where} is no label; remove it") from None
+        raise ValueError(f"{where} is damaged; remove it, and it is asked again") from None

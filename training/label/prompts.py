@@ -6,25 +6,25 @@ import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from training.split import SPLITS
+from training.split import SPLITS, TEST, TRAIN, VALIDATION, plain
 
 #: Held-out prompts come first: a run that ends early can still judge.
-ORDER = ("test", "validation", "train")
+_ORDER = (TEST, VALIDATION, TRAIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt to label. ``conversation``: by whose id it is found again in its source."""
+    """A prompt to label. By ``id`` and ``conversation`` it is found again in its source."""
 
     text: str = field(repr=False)
+    id: str
     conversation: str
     split: str
 
     @property
     def key(self) -> str:
-        """Hash of the prompt, blanks and case ignored: the same prompt is asked once."""
-        plain = " ".join(self.text.split()).lower()
-        return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        """Hash of the prompt, the same for texts that :func:`training.split.plain` makes equal."""
+        return hashlib.sha256(plain(self.text).encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def choose(
@@ -36,22 +36,23 @@ def choose(
 ) -> list[Prompt]:
     """Distinct prompts of ``splits``, held-out ones first, each split in the order of its hashes.
 
-    A prompt that two splits share stays in the one that comes first, so nothing that is trained on
-    is held out. ``most_chars``: longer prompts are left out; ``limit``: prompts of a split at most;
-    0: no bound. Raises ``ValueError`` when nothing is left or a split is not known.
+    A prompt that splits share stays in the one that comes first: nothing that is trained on is held
+    out. ``most_chars``: longer prompts are left out; ``limit``: prompts of a split at most; 0: no
+    bound. Raises ``ValueError`` when nothing is left or a split is not known.
     """
     if unknown := sorted(set(splits) - set(SPLITS)):
         raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {unknown[0]!r}")
     for name, bound in (("most_chars", most_chars), ("limit", limit)):
         if bound < 0:
             raise ValueError(f"{name} must be at least 0, got {bound}")
-    ranked = sorted((ORDER.index(p.split), p.key, p.conversation, p) for p in prompts)
-    found: dict[str, Prompt] = {}
-    for _, key, _, prompt in ranked:
-        found.setdefault(key, prompt)
+    keyed = [((_ORDER.index(p.split), p.key, p.id), p) for p in prompts]
+    keyed.sort(key=lambda pair: pair[0])
+    distinct: dict[str, Prompt] = {}
+    for (_, key, _), prompt in keyed:
+        distinct.setdefault(key, prompt)
     counts = dict.fromkeys(SPLITS, 0)
     chosen = []
-    for prompt in found.values():
+    for prompt in distinct.values():
         if prompt.split not in splits or (most_chars and len(prompt.text) > most_chars):
             continue
         if limit and counts[prompt.split] >= limit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ranker.types import FinishReason
@@ -70,7 +70,7 @@ async def run(
             else:
                 refusals.end()
             label = Label(
-                prompt.key, prompt.conversation, prompt.split, draw, seed,
+                prompt.key, prompt.id, prompt.conversation, prompt.split, draw, seed,
                 answer.prompt_tokens, answer.output_tokens, answer.finish_reason,
             )  # fmt: skip
             journal.append(label)
@@ -80,8 +80,9 @@ async def run(
         async with asyncio.TaskGroup() as group:
             for _ in range(min(concurrency, len(wanted))):
                 group.create_task(worker())
-    except* EndpointFailed as failures:
-        raise next(_leaves(failures)) from None
+    except ExceptionGroup as failures:
+        # One worker's failure ends all; the first says why.
+        raise failures.exceptions[0] from None
 
 
 class _Streak:
@@ -98,11 +99,3 @@ class _Streak:
 
     def end(self) -> None:
         self._count = 0
-
-
-def _leaves(group: BaseExceptionGroup[EndpointFailed]) -> Iterator[EndpointFailed]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error

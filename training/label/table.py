@@ -37,7 +37,7 @@ def rows(
             "output_tokens": label.output_tokens,
             "finish_reason": str(label.finish_reason),
             "split": label.split,
-            "id": f"{label.conversation}/{label.draw}",
+            "id": label.id,
             "model": sampling.model,
             "prompt_hash": label.key,
             "top_p": sampling.top_p,
@@ -47,7 +47,7 @@ def rows(
         if texts is not None:
             if label.key not in texts:
                 raise ValueError(
-                    f"prompt of {label.conversation}: no longer among the prompts; give the file "
+                    f"the prompt {label.id!r} is no longer there; give the file "
                     f"that was labelled, or do without --keep-prompts"
                 )
             row["prompt"] = texts[label.key]
