@@ -128,9 +128,11 @@ class Clairvoyant:
 
         return scores
 
-    def settings(self, benchmark: Benchmark) -> dict[str, object]:
-        numbers = asdict(self)
-        return {name: numbers[name] for name in ("cuts", "per_class", "rounds", "depth", "rate")}
+    def settings(self, benchmark: Benchmark, setup: Setup) -> dict[str, object]:
+        numbers = {
+            name: value for name, value in asdict(self).items() if not isinstance(value, str)
+        }
+        return {**numbers, "seed": setup.seed}
 
 
 def classes(tokens: Floats, cuts: tuple[float, float]) -> NDArray[np.int64]:

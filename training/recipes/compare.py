@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ranker.metrics import decided
 from training.sources import Lengths
 
 Floats = NDArray[np.float64]
@@ -147,18 +148,13 @@ class _Pairs:
 
     @classmethod
     def of(cls, tokens: Floats, censored: NDArray[np.bool_]) -> _Pairs:
-        # A bound is longer than what it has reached, and says nothing of what lies beyond.
-        above = (tokens[:, None] > tokens) | ((tokens[:, None] == tokens) & censored[:, None])
-        above &= ~censored[None, :]
-        longer = above.astype(np.float32) - above.T.astype(np.float32)
-        free = ~censored
-        known = ((longer != 0.0) | (free[:, None] & free)).astype(np.float32)
+        longer, known = decided(tokens, censored)
         third = len(tokens) // 3
         by_length = np.argsort(tokens, kind="stable")
         part = np.zeros(len(tokens), np.int8)
         part[by_length[:third]], part[by_length[len(tokens) - third :]] = -1, 1
         outer = (part[:, None] * part[None, :] == -1).astype(np.float32) * np.abs(longer)
-        return cls(longer, known, outer)
+        return cls(longer, known.astype(np.float32), outer)
 
     def taus(self, order: Matrix, drawn: Matrix) -> Floats:
         """tau-b under each row of ``drawn`` [draws, rows], NaN where an order is constant."""

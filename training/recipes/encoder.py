@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-from training.recipes.benchmark import Benchmark
+from training.recipes.benchmark import Benchmark, digest
 from training.recipes.compare import Floats
 from training.recipes.objective import Objective
 from training.recipes.recipe import Scorer, Setup
 from training.sources import Lengths
 
-if TYPE_CHECKING:
-    from training.recipes.finetune import Course
+#: Settings of our encoder that hold for recipes too.
+_SHARED = (
+    "backbone",
+    "length",
+    "head_share",
+    "learning_rate",
+    "head_learning_rate",
+    "weight_decay",
+    "warm_up",
+    "clip",
+    "batch",
+    "dropout",
+    "precision",
+    "seed",
+)
 
 
 @dataclass(frozen=True)
@@ -31,29 +43,32 @@ class EncoderRecipe:
     layers: int = 0
     later: bool = False
 
-    def course(self) -> Course:
-        from training.recipes.finetune import Course
-
-        return Course(epochs=self.epochs, frozen=self.frozen, layers=self.layers)
-
     def fit(self, benchmark: Benchmark, setup: Setup) -> Scorer:
-        """Fine-tune as published; ``validation`` is not looked at, since the papers choose nothing
+        """Fine-tune as published; validation is not looked at, since the papers choose nothing
         by it."""
-        from training.recipes.finetune import finetune
+        from training.recipes.finetune import Head, finetune
 
         rows = (*benchmark.learnt(), *(benchmark.later if self.later else ()))
         tokens = Lengths.of(rows).tokens
         objective = self.objective(tokens)
-        reader = finetune(
-            [e.prompt for e in rows], tokens, objective, self.course(), setup, self.name
-        )
+        most = self._most(setup)
+        prompts = [e.prompt for e in rows]
+        reader = finetune(prompts, tokens, objective, Head(self.layers), most, self.frozen, setup)
 
         def scores(prompts: Sequence[str], models: Sequence[str]) -> Floats:
             return objective.scores(reader.outputs(prompts))
 
         return scores
 
-    def settings(self, benchmark: Benchmark) -> dict[str, object]:
-        """What decides the result besides the rows, for the key of the cache."""
-        objective = self.objective(Lengths.of(benchmark.learnt()).tokens)
-        return {"course": asdict(self.course()), "objective": repr(objective), "later": self.later}
+    def settings(self, benchmark: Benchmark, setup: Setup) -> dict[str, object]:
+        tokens = Lengths.of(benchmark.learnt()).tokens
+        config = setup.encoder.params()
+        return {
+            "objective": repr(self.objective(tokens)),
+            "course": [self._most(setup), self.frozen, self.layers],
+            "later": digest(benchmark.later) if self.later else "",
+            "encoder": {name: config[name] for name in _SHARED},
+        }
+
+    def _most(self, setup: Setup) -> int:
+        return self.epochs if setup.epochs is None else min(self.epochs, setup.epochs)

@@ -29,5 +29,5 @@ class PromptLength:
 
         return scores
 
-    def settings(self, benchmark: Benchmark) -> dict[str, object]:
+    def settings(self, benchmark: Benchmark, setup: Setup) -> dict[str, object]:
         return {}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from training.encoder.config import EncoderConfig
 from training.recipes.benchmark import Benchmark
 from training.recipes.compare import Floats
 from training.sources import Progress, silent
@@ -19,16 +19,18 @@ VERSION = 1
 class Setup:
     """What all recipes of a table share, so that only the recipe differs.
 
-    ``backbone`` is the folder of the encoder (``None``: that of the installed wheel), ``length``
-    how many tokens of a prompt it reads, ``epochs`` at most how many epochs a recipe may take
-    (``None``: as many as it was published with).
+    ``encoder`` holds backbone, text, batches and learning rates of every recipe with a transformer;
+    its losses and its number of epochs are a recipe's own. ``epochs``, where given, is the most
+    that a recipe may take through the whole network.
     """
 
-    backbone: Path | None = None
-    length: int = 128
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
     epochs: int | None = None
-    seed: int = 0
     progress: Progress = silent
+
+    @property
+    def seed(self) -> int:
+        return self.encoder.seed
 
 
 class Scorer(Protocol):
@@ -54,6 +56,6 @@ class Recipe(Protocol):
         """Learn from its training rows; choose, if there is a choice, on its validation rows."""
         ...
 
-    def settings(self, benchmark: Benchmark) -> dict[str, object]:
-        """What decides the result besides the rows and the setup, as JSON takes it."""
+    def settings(self, benchmark: Benchmark, setup: Setup) -> dict[str, object]:
+        """What decides the result besides the rows, as JSON takes it."""
         ...

@@ -40,11 +40,8 @@ def key(recipe: Recipe, benchmark: Benchmark, setup: Setup) -> str:
     about = {
         "version": VERSION,
         "recipe": recipe.name,
-        "settings": recipe.settings(benchmark),
+        "settings": recipe.settings(benchmark, setup),
         "rows": digest((*benchmark.learnt(), *benchmark.train, *benchmark.validation)),
-        "later": digest(benchmark.later),
-        "auxiliary": digest(benchmark.auxiliary),
-        "setup": [str(setup.backbone), setup.length, setup.epochs, setup.seed],
     }
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from training.recipes.benchmark import Benchmark, Trial, digest, draws
+from training.recipes.catalogue import RECIPES
+from training.recipes.encoder import EncoderRecipe
+from training.recipes.prompt_length import PromptLength
+from training.recipes.run import entries, fitted, key, on_scales
+from training.recipes.store import Fitted, Store
+from training.sources import Example, Lengths
+
+FINETUNED = [r for r in RECIPES if isinstance(r, EncoderRecipe) and not r.later]
+
+
+def test_names_are_unique_and_every_recipe_says_where_it_is_from() -> None:
+    names = [r.name for r in RECIPES]
+    assert len(set(names)) == len(names)
+    assert all(r.source and r.differs for r in RECIPES)
+
+
+@pytest.mark.parametrize("recipe", FINETUNED, ids=[r.name for r in FINETUNED])
+def test_every_objective_teaches_the_encoder_the_order(recipe, toy, setup, tmp_path) -> None:
+    found = fitted(recipe, toy, setup, Store(tmp_path))
+    (entry,) = entries(toy, {recipe.name: found}, [recipe.name], resamples=20)
+    # Lengths below 820 tokens are one bucket of ten: nothing there to learn.
+    assert recipe.name == "buckets-10" or entry.standing.short_long > 0.9
+    assert entry.milliseconds > 0
+    assert entry.minutes > 0
+
+
+def test_what_is_kept_is_not_learnt_again(toy, setup, tmp_path) -> None:
+    class Counting(PromptLength):
+        calls = 0
+
+        def fit(self, benchmark, setup):
+            type(self).calls += 1
+            return super().fit(benchmark, setup)
+
+    store = Store(tmp_path)
+    first = fitted(Counting(), toy, setup, store)
+    again = fitted(Counting(), toy, setup, Store(tmp_path))
+    assert Counting.calls == 1
+    assert first.minutes == again.minutes
+    assert all(np.array_equal(first.scores[k], again.scores[k]) for k in first.scores)
+    other = replace(toy, train=toy.train[1:])
+    assert key(Counting(), toy, setup) != key(Counting(), other, setup)
+    # Another trial of the same training rows is scored, even though the key is the same.
+    more = replace(toy, trials=(*toy.trials, Trial.whole("half", toy.trials[0].examples[:20])))
+    assert key(Counting(), toy, setup) == key(Counting(), more, setup)
+    assert len(fitted(Counting(), more, setup, store).scores) == 3
+    assert Counting.calls == 2
+
+
+def test_no_word_of_a_prompt_is_kept(toy, setup, tmp_path) -> None:
+    fitted(PromptLength(), toy, setup, Store(tmp_path))
+    (file,) = tmp_path.iterdir()
+    text = file.read_text()
+    assert not any(e.prompt in text for e in toy.train)
+    assert "essay" not in text
+
+
+def test_a_broken_file_is_as_good_as_none(tmp_path) -> None:
+    store = Store(tmp_path)
+    store.put("a", Fitted("r", 1.0, 2.0, {"x": np.array([1.0, 2.0])}))
+    found = store.get("a")
+    assert found is not None
+    assert found.scores["x"].tolist() == [1.0, 2.0]
+    (tmp_path / "a.json").write_text('{"recipe": "r", "minutes"')
+    assert store.get("a") is None
+    assert store.get("b") is None
+
+
+def example(prompt: str, tokens: int, model: str = "m", split: str = "test") -> Example:
+    from ranker.types import FinishReason
+
+    return Example(prompt, tokens, FinishReason.STOP, model, f"{prompt}/{tokens}/{model}", split)
+
+
+def test_draws_are_groups_and_their_agreement_the_ceiling() -> None:
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(1, 200, (30, 2))
+    rows = [example(f"p{i}", int(t)) for i, pair in enumerate(tokens) for t in pair]
+    groups, ceiling = draws(rows)
+    assert [len(g) for g in groups] == [30, 30]
+    assert [rows[i].output_tokens for i in groups[1]] == tokens[:, 1].tolist()
+    assert ceiling == pytest.approx(kendalltau(*tokens.T).statistic, abs=1e-6)
+    once, none = draws([example(f"p{i}", i) for i in range(5)])
+    assert len(once) == 1
+    assert np.isnan(none)
+
+
+def test_scores_of_models_on_one_scale_follow_expected_length() -> None:
+    rng = np.random.default_rng(1)
+    need = rng.uniform(0, 1, 80)
+    rows = [
+        example(f"p{i}", int(size * np.exp(n)), model)
+        for i, n in enumerate(need)
+        for model, size in (("brief", 20), ("wordy", 400))
+    ]
+    scores = np.repeat(need, 2)
+    trial = Trial("t", tuple(rows), (np.arange(len(rows)),), scaled=True)
+    moved = on_scales(scores, trial, scores, rows)
+    wordy = np.array([e.model == "wordy" for e in rows])
+    assert moved[wordy].min() > moved[~wordy].max()
+    assert np.array_equal(np.argsort(moved[wordy]), np.argsort(scores[wordy]))
+    tokens = Lengths.of(rows).tokens
+    assert kendalltau(moved, tokens).statistic > 0.9 > kendalltau(scores, tokens).statistic
+
+
+def test_entries_name_share_of_ceiling_and_the_best_rival(toy, setup, tmp_path) -> None:
+    trial = replace(toy.trials[0], ceiling=0.5)
+    bench = replace(toy, trials=(trial,))
+    lengths = Lengths.of(trial.examples).tokens
+    at = digest(trial.examples)
+    results = {
+        "ours": Fitted("ours", 0.0, 0.0, {at: lengths}),
+        "rival": Fitted("rival", 0.0, 0.0, {at: -lengths}),
+    }
+    ours, rival = entries(bench, results, ["rival"], resamples=50)
+    assert ours.share == pytest.approx(ours.standing.tau / 0.5)
+    assert ours.standing.gain == pytest.approx(ours.standing.tau - rival.standing.tau)
+    assert np.isnan(rival.standing.gain)
+    assert isinstance(bench, Benchmark)
