@@ -1,5 +1,4 @@
-"""A trained network into the file that serves it. Needs torch, onnx and onnxscript; serving none.
-"""
+"""A trained network into the file that serves it. This needs torch and onnx; serving does not."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from ranker.encoder.text import EncoderText
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-    from torch import Tensor, nn
+    from torch import nn
 
     from ranker.encoder.network import LengthNetwork
 
@@ -36,15 +35,16 @@ def export(
 
     Raises ``ValueError`` when what comes out does not compute what ``network`` does.
     """
-    graph = _graph(network)
+    graph = graph_of(network)
     whole = EncoderModel(graph.SerializeToString(deterministic=True), text, network.models)
-    _check(whole, network)
+    check(whole, network)
     if precision == "fp32":
         return whole
-    return EncoderModel(_int8(graph), text, network.models)
+    return EncoderModel(in_int8(graph), text, network.models)
 
 
-def _graph(network: LengthNetwork) -> ModelProto:
+def graph_of(network: LengthNetwork) -> ModelProto:
+    """``network`` in fp32, for any number of rows and tokens, without traces of its origin."""
     import torch
 
     was_training = network.training
@@ -69,13 +69,19 @@ def _graph(network: LengthNetwork) -> ModelProto:
     assert program is not None
     graph: Any = program.model_proto
     # Notes of the exporter: source lines and paths of the machine it ran on.
-    for part in (graph, graph.graph, *graph.graph.node, *graph.graph.value_info):
+    inner = graph.graph
+    for parts in (inner.node, inner.value_info, inner.input, inner.output, inner.initializer):
+        for part in parts:
+            del part.metadata_props[:]
+            part.doc_string = ""
+    for part in (graph, inner):
         del part.metadata_props[:]
         part.doc_string = ""
     return graph
 
 
-def _check(model: EncoderModel, network: LengthNetwork) -> None:
+def check(model: EncoderModel, network: LengthNetwork) -> None:
+    """Raises ``ValueError`` unless ``model`` computes what ``network`` does, padded or not."""
     import torch
 
     rng = np.random.default_rng(0)
@@ -97,17 +103,16 @@ def _check(model: EncoderModel, network: LengthNetwork) -> None:
                 )
 
 
-def _int8(graph: ModelProto) -> bytes:
+def in_int8(graph: ModelProto) -> bytes:
+    """An ONNX file with the weights of matrix products and of embeddings in 8 bits."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    encoder = [n for n in graph.graph.node if n.op_type in ("MatMul", "Gather")]
     with tempfile.TemporaryDirectory(prefix="shortfirst-") as scratch, _silent():
         path = Path(scratch) / "int8.onnx"
         quantize_dynamic(
             graph,
             path,
-            op_types_to_quantize=["MatMul", "Gather"],
-            nodes_to_quantize=[node.name for node in encoder],
+            op_types_to_quantize=["MatMul", "Gather"],  # not the heads, which are Gemm
             per_channel=True,
             reduce_range=True,
             weight_type=QuantType.QInt8,

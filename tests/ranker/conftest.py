@@ -18,6 +18,8 @@ from training.fit import train
 from training.sources import Example
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from ranker.encoder.model import EncoderModel
     from ranker.encoder.network import LengthNetwork
     from ranker.encoder.text import EncoderText
@@ -101,13 +103,22 @@ def text() -> EncoderText:
 
 
 @pytest.fixture(scope="session")
-def encoder(network: LengthNetwork, text: EncoderText) -> EncoderModel:
-    """The network as it serves, in int8."""
+def graph(network: LengthNetwork) -> ModelProto:
+    """The network in ONNX; made once, it takes seconds."""
     pytest.importorskip("onnxscript")
-    pytest.importorskip("onnxruntime")
-    from ranker.encoder.export import export
+    from ranker.encoder.export import graph_of
 
-    return export(network, text)
+    return graph_of(network)
+
+
+@pytest.fixture(scope="session")
+def encoder(network: LengthNetwork, text: EncoderText, graph: ModelProto) -> EncoderModel:
+    """The network as it serves."""
+    pytest.importorskip("onnxruntime")
+    from ranker.encoder.export import in_int8
+    from ranker.encoder.model import EncoderModel
+
+    return EncoderModel(in_int8(graph), text, network.models)
 
 
 @pytest.fixture(scope="session")
