@@ -1,0 +1,132 @@
+"""Realised lengths of the outcome store, joined with the prompts that it does not keep.
+
+The store is the file that ``shortfirst engine`` and the rank service write (format 1, SQLite). It
+holds no prompt text on purpose, so the prompts come from whoever may keep them: the operator's own
+log, by request id.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ranker.types import FinishReason, Outcome
+from training.sources import cells, rows
+from training.sources.assemble import EVERY_MODEL, assembled, split_by_hash
+from training.sources.chat import conversation_of, opening, ranked_text
+from training.sources.duplicates import Ids
+from training.sources.example import Data, Example
+from training.split import RESERVED
+
+_FORMAT = 1
+_QUERY = """
+SELECT request_id, served_model, output_tokens, finish_reason, arrival, finished, prompt_tokens
+FROM outcomes WHERE :model IS NULL OR served_model = :model ORDER BY seq
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asked: ``prompt``, in ``conversation``, whose split ``split`` is."""
+
+    prompt: str = field(repr=False)
+    conversation: str
+    split: str
+
+
+def read_outcomes(store: Path, prompts: Path, served_model: str | None = None) -> Data:
+    """Examples of the outcomes in ``store`` whose prompts are in ``prompts``.
+
+    ``prompts`` is Parquet, JSON lines or CSV with ``request_id`` and ``prompt``, or ``messages`` as
+    the API has them, and optionally ``conversation``. The store is only read, also while others
+    write to it. Outcomes without a prompt, and prompts without an outcome, are counted in
+    ``Data.skipped``. Raises ``ValueError`` when a file is not what it should be, a request id comes
+    twice in ``prompts``, or nothing joins.
+    """
+    store = Path(store)
+    wanted = None if served_model == EVERY_MODEL else served_model
+    found, skipped = joined(outcomes(store, wanted), read_prompts(Path(prompts)))
+    return assembled(
+        store.stem,
+        store.absolute().as_uri(),
+        found,
+        where=f"{store}",
+        served_model=served_model,
+        skipped=skipped,
+    )
+
+
+def joined(
+    reported: Iterable[Outcome], asked: Mapping[str, Asked]
+) -> tuple[list[Example], dict[str, int]]:
+    """Examples of outcomes by request id, and how many stay alone on either side, by reason."""
+    skipped: Counter[str] = Counter()
+    found, answered = [], set()
+    for outcome in reported:
+        request = asked.get(outcome.request_id)
+        if request is None:
+            skipped["outcomes whose request id has no prompt"] += 1
+            continue
+        answered.add(outcome.request_id)
+        if request.split == RESERVED:
+            continue
+        found.append(
+            Example(
+                request.prompt,
+                outcome.output_tokens,
+                outcome.finish_reason,
+                outcome.served_model,
+                id=outcome.request_id,
+                split=request.split,
+                prompt_tokens=outcome.prompt_tokens,
+                conversation=request.conversation,
+            )
+        )
+    if alone := len(asked) - len(answered):
+        skipped["prompts whose request id has no outcome"] = alone
+    return found, dict(skipped)
+
+
+def outcomes(store: Path, served_model: str | None = None) -> Iterator[Outcome]:
+    """What the store holds, in the order of report, without forecasts. Raises ``ValueError``."""
+    if not store.is_file():
+        raise ValueError(f"{store}: no such file")
+    try:
+        with closing(sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            if version != _FORMAT:
+                raise ValueError(f"{store}: has format {version} of outcomes, not {_FORMAT}")
+            for request_id, model, tokens, reason, *rest in db.execute(
+                _QUERY, {"model": served_model}
+            ):
+                yield Outcome(request_id, model, tokens, FinishReason(reason), *rest)
+    except sqlite3.DatabaseError as error:
+        raise ValueError(f"{store}: not a store of outcomes ({error})") from None
+
+
+def read_prompts(path: Path) -> dict[str, Asked]:
+    """Prompts by request id. Raises ``ValueError`` naming the row."""
+    ids, found = Ids(), {}
+    for where, row in rows.read(path, ("request_id", "prompt", "messages", "conversation")):
+        request_id = row.get("request_id")
+        if cells.missing(request_id):
+            raise ValueError(f"{where}: column request_id is missing or empty")
+        ids.add(where, "request_id", str(request_id))
+        found[str(request_id)] = _asked(where, row)
+    return found
+
+
+def _asked(where: str, row: Mapping[str, object]) -> Asked:
+    named = row.get("conversation")
+    if row.get("messages") is None:
+        prompt = cells.text(where, "prompt", row.get("prompt"))
+        start = prompt
+    else:
+        prompt = cells.text(where, "messages", ranked_text(row["messages"]))
+        start = opening(row["messages"]) or prompt
+    conversation = "" if cells.missing(named) else str(named)
+    return Asked(prompt, conversation or conversation_of(start), split_by_hash(start, conversation))
