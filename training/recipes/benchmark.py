@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from training.recipes.compare import Sample, agreement
+from ranker.metrics import ceiling
+from training.draws import Draws, prompt_numbers
+from training.recipes.compare import Sample
 from training.sources import Example, Lengths
 
 
@@ -38,8 +40,7 @@ class Trial:
 
     def sample(self) -> Sample:
         """The rows as :func:`training.recipes.compare.standings` takes them."""
-        numbers = {p: i for i, p in enumerate(dict.fromkeys(e.prompt for e in self.examples))}
-        prompts = np.array([numbers[e.prompt] for e in self.examples], dtype=np.int64)
+        prompts = prompt_numbers(self.examples)
         return Sample(Lengths.of(self.examples), prompts, self.groups, self.centre)
 
 
@@ -71,17 +72,16 @@ def draws(examples: Sequence[Example]) -> tuple[tuple[NDArray[np.int64], ...], f
     Draws that fewer than half of the prompts have make no group of their own. Without two, one
     group and NaN.
     """
-    at: dict[str, list[int]] = {}
-    for i, example in enumerate(examples):
-        at.setdefault(example.prompt, []).append(i)
-    most = max(map(len, at.values()))
-    groups = [np.array([rows[k] for rows in at.values() if len(rows) > k]) for k in range(most)]
-    kept = tuple(group for group in groups if 2 * len(group) >= len(at))
-    two = [rows[:2] for rows in at.values() if len(rows) > 1]
-    if len(two) < 2:
-        return kept, math.nan
-    first, second = (Lengths.of(examples[i] for i in column) for column in zip(*two, strict=True))
-    return kept, agreement(first.tokens, second)
+    prompts = prompt_numbers(examples)
+    seen = np.zeros(prompts.max() + 1, np.int64)
+    number = np.zeros(len(prompts), np.int64)  # of a row among the draws of its prompt
+    for i, prompt in enumerate(prompts):
+        number[i] = seen[prompt]
+        seen[prompt] += 1
+    groups = [np.flatnonzero(number == k) for k in range(seen.max())]
+    kept = tuple(group for group in groups if 2 * len(group) >= len(seen))
+    drawn = Draws.of(examples)
+    return kept, ceiling(drawn.tokens, drawn.censored, resamples=0).tau
 
 
 def digest(examples: Iterable[Example]) -> str:

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ranker.metrics import decided
+from ranker.metrics import Pairs, resampling, short_long
 from training.sources import Lengths
 
 Floats = NDArray[np.float64]
-Matrix = NDArray[np.float32]
+_CONFIDENCE = 0.95
 _CENTRES = {"mean": np.nanmean, "median": np.nanmedian}
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """Rows to judge by. Only rows of one group are compared with each other; figures of groups
-    are put together by their ``centre``. ``prompts`` [rows] numbers the prompts from 0.
+    are put together by their ``centre``. ``prompts`` [rows] numbers the prompts.
 
     Raises ``ValueError`` for an unknown ``centre`` or a group of fewer than two rows.
     """
@@ -82,16 +82,18 @@ def standings(
     for name, found in scores.items():
         if found.shape != sample.lengths.tokens.shape or not np.all(np.isfinite(found)):
             raise ValueError(f"scores of {name}: one finite number for each row is needed")
-    weights = _weights(sample, seed, resamples)
+    rng = np.random.default_rng(seed)
+    drawn = np.ones((resamples + 1, len(sample.prompts)), np.float32)  # the first: as they are
+    drawn[1:] = resampling.weights(sample.prompts, resamples, rng)
     taus = np.full((len(scores), len(sample.groups), resamples + 1), math.nan)
     shares = np.full((len(scores), len(sample.groups), 2), math.nan)
     for g, rows in enumerate(sample.groups):
-        pairs = _Pairs.of(sample.lengths.tokens[rows], sample.lengths.censored[rows])
-        drawn = weights[:, sample.prompts[rows]]
+        tokens, censored = sample.lengths.tokens[rows], sample.lengths.censored[rows]
+        pairs = Pairs.of(tokens, censored)
         for i, found in enumerate(scores.values()):
-            order = np.sign(found[rows, None] - found[None, rows]).astype(np.float32)
-            taus[i, g] = pairs.taus(order, drawn)
-            shares[i, g] = pairs.share(order), pairs.share(order, pairs.outer)
+            order = Pairs.of_scores(found[rows])
+            taus[i, g] = order.taus(pairs, drawn[:, rows])
+            shares[i, g] = _accuracy(order, pairs), short_long(found[rows], tokens, censored)
     middle = np.stack([sample.middle(part) for part in taus])
     point = dict(zip(scores, middle[:, 0], strict=True))
     ranked = sorted((n for n in rivals if n in point), key=lambda n: point[n], reverse=True)
@@ -102,77 +104,15 @@ def standings(
         gain, half = math.nan, math.nan
         if other is not None:
             gain = float(point[name] - point[other])
-            low, high = _ends(draws[name] - draws[other])
+            low, high = resampling.interval(draws[name] - draws[other], _CONFIDENCE)
             half = (high - low) / 2.0
-        low, high = _ends(draws[name])
-        accuracy, short_long = (float(part) for part in sample.middle(shares[i]))
-        result[name] = Standing(float(point[name]), low, high, gain, half, accuracy, short_long)
+        low, high = resampling.interval(draws[name], _CONFIDENCE)
+        accuracy, thirds = (float(part) for part in sample.middle(shares[i]))
+        result[name] = Standing(float(point[name]), low, high, gain, half, accuracy, thirds)
     return result
 
 
-def agreement(first: Floats, second: Lengths) -> float:
-    """tau-b of one answer each to the same prompts with another: what no ranker can pass."""
-    pairs = _Pairs.of(second.tokens, second.censored)
-    order = np.sign(first[:, None] - first[None, :]).astype(np.float32)
-    return float(pairs.taus(order, np.ones((1, len(first)), np.float32))[0])
-
-
-def _weights(sample: Sample, seed: int, resamples: int) -> Matrix:
-    """How often each prompt counts, [1 + resamples, prompts]; the first row is the data itself."""
-    n = int(sample.prompts.max()) + 1
-    rng = np.random.default_rng(seed)
-    drawn = rng.multinomial(n, np.full(n, 1.0 / n), size=resamples)
-    return np.vstack((np.ones((1, n)), drawn)).astype(np.float32)
-
-
-def _ends(draws: Floats) -> tuple[float, float]:
-    known = draws[np.isfinite(draws)]
-    if not len(known):
-        return math.nan, math.nan
-    low, high = np.quantile(known, (0.025, 0.975))
-    return float(low), float(high)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pairs:
-    """What is known of each pair of rows of a group, all [rows, rows].
-
-    ``longer`` is 1 where the row is known to be longer than the column, -1 where shorter, else 0;
-    ``known`` where that is known, equality included; ``outer`` where one is of the shortest third
-    and the other of the longest.
-    """
-
-    longer: Matrix
-    known: Matrix
-    outer: Matrix
-
-    @classmethod
-    def of(cls, tokens: Floats, censored: NDArray[np.bool_]) -> _Pairs:
-        longer, known = decided(tokens, censored)
-        third = len(tokens) // 3
-        by_length = np.argsort(tokens, kind="stable")
-        part = np.zeros(len(tokens), np.int8)
-        part[by_length[:third]], part[by_length[len(tokens) - third :]] = -1, 1
-        outer = (part[:, None] * part[None, :] == -1).astype(np.float32) * np.abs(longer)
-        return cls(longer, known.astype(np.float32), outer)
-
-    def taus(self, order: Matrix, drawn: Matrix) -> Floats:
-        """tau-b under each row of ``drawn`` [draws, rows], NaN where an order is constant."""
-        forms = [
-            np.einsum("dr,dr->d", drawn @ matrix, drawn, dtype=np.float64)
-            for matrix in (
-                order * self.longer,
-                np.abs(order) * self.known,
-                np.abs(self.longer),
-            )
-        ]
-        scale = np.sqrt(forms[1] * forms[2])
-        found: Floats = np.full(len(drawn), math.nan)
-        np.divide(forms[0], scale, out=found, where=scale > 0.0)
-        return found
-
-    def share(self, order: Matrix, among: Matrix | None = None) -> float:
-        decided = np.abs(self.longer) if among is None else among
-        pairs = float(decided.sum(dtype=np.float64))
-        right = float((order * self.longer * decided).sum(dtype=np.float64))
-        return 0.5 * (1.0 + right / pairs) if pairs else math.nan
+def _accuracy(order: Pairs, lengths: Pairs) -> float:
+    every = np.abs(lengths.longer).sum(dtype=np.float64)
+    right = (order.longer * lengths.longer).sum(dtype=np.float64)
+    return float(0.5 * (1.0 + right / every)) if every else math.nan

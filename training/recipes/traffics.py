@@ -21,20 +21,18 @@ _LEAST, _MOST = 20, 1000  # rows of a group of other traffic: fewer say little, 
 _DRAWS = 8  # answers to a prompt, of as many models, that a recipe without models learns from
 
 
-def sharegpt(corpus: ShareGpt, later: Sequence[Example], others: Path | None) -> Benchmark:
+def sharegpt(corpus: ShareGpt, others: Path | None) -> Benchmark:
     """First turns; and, where the file ``others`` is there, traffic that nobody trained on."""
     data = corpus.data()
     trials = [Trial.whole("sharegpt", data.split("test"))]
     if others is not None:
         trials.append(elsewhere(others))
-    held = {" ".join(e.prompt.split()).lower() for t in trials[:1] for e in t.examples}
-    more = [e for e in later if " ".join(e.prompt.split()).lower() not in held]
     return Benchmark(
         "sharegpt",
         tuple(data.split("train")),
         tuple(data.split("validation")),
         tuple(trials),
-        later=tuple(more),
+        later=corpus.auxiliary().examples,
     )
 
 

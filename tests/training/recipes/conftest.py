@@ -13,14 +13,14 @@ from training.sources import Example
 
 @pytest.fixture(scope="session")
 def setup(tmp_path_factory) -> Setup:
-    """Three epochs of a BERT of two narrow layers."""
+    """A few epochs of a BERT of two narrow layers."""
     from tests.training.encoder.conftest import tiny_bert
 
     folder: Path = tiny_bert(tmp_path_factory.mktemp("tiny bert é"))
     config = EncoderConfig(
         backbone=str(folder),
         length=12,
-        batch=16,
+        batch=8,
         learning_rate=2e-3,
         head_learning_rate=1e-2,
         precision="fp32",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from ranker.metrics import order
-from training.recipes.compare import Sample, agreement, standings
+from training.recipes.compare import Sample, standings
 from training.sources import Lengths
 
 
@@ -51,14 +51,6 @@ def test_rows_of_different_groups_are_never_compared() -> None:
     assert standings(middle, {"x": np.tile(scores, 2)}, ["x"])["x"].tau == pytest.approx(1 / 3)
 
 
-def test_the_thirds_of_short_and_long() -> None:
-    tokens = np.arange(9.0)
-    scores = np.array([0, 9, 1, 5, 5, 5, 8, 2, 2.0])  # 5 of 9 pairs of the outer thirds right
-    pairs = [(s, b) for s in scores[:3] for b in scores[6:]]
-    share = np.mean([1.0 if b > s else 0.5 if b == s else 0.0 for s, b in pairs])
-    assert standings(sample(tokens), {"x": scores}, [])["x"].short_long == pytest.approx(share)
-
-
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 5), st.booleans(), st.integers(0, 4)), min_size=2, max_size=30
@@ -80,15 +72,6 @@ def test_answers_to_one_prompt_are_drawn_together() -> None:
     prompts = standings(sample(tokens, prompts=np.repeat(np.arange(40), 5)), {"x": scores}, [])["x"]
     assert prompts.tau == pytest.approx(rows.tau)
     assert prompts.high - prompts.low > 1.5 * (rows.high - rows.low)
-
-
-def test_agreement_is_tau_of_two_draws() -> None:
-    rng = np.random.default_rng(2)
-    first, second = rng.integers(1, 50, (2, 60)).astype(float)
-    expected = kendalltau(first, second).statistic
-    assert agreement(first, Lengths(second, np.zeros(60, np.bool_))) == pytest.approx(
-        expected, abs=1e-6
-    )
 
 
 def test_a_constant_order_has_no_tau_and_half_the_pairs() -> None:
