@@ -109,11 +109,15 @@ class LengthNetwork(nn.Module):
 
     @torch.no_grad()
     def start_at(self, log_quantiles: Tensor) -> None:
-        """Let the distribution head begin with the marginal quantiles, ``[levels]``, ascending."""
+        """Let the heads that speak of lengths begin with the marginal quantiles ``[levels]``,
+        ascending, whatever the text: that is what they say until a loss teaches them better."""
+        head = self.heads["quantiles"]
         gaps = log_quantiles.diff().clamp(min=1e-3)
-        bias = self.heads["quantiles"].bias
-        bias[0] = log_quantiles[0]
-        bias[1:] = gaps + torch.log(-torch.expm1(-gaps))  # the inverse of softplus
+        head.weight.zero_()
+        head.bias[0] = log_quantiles[0]
+        head.bias[1:] = gaps + torch.log(-torch.expm1(-gaps))  # the inverse of softplus
+        if "log_t" in self.heads:
+            self.heads["log_t"].bias[0] = log_quantiles[len(log_quantiles) // 2]
 
 
 class _Shift(nn.Module):

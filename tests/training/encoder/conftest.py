@@ -45,7 +45,7 @@ def tiny_bert(folder: Path) -> Path:
 
 
 def invented(rows: int, model: str = "toy", seed: int = 0) -> list[Example]:
-    """"essay" asks for about 400 tokens, "date" for about 20; limits of 450 cut some answers."""
+    """ "essay" asks for about 400 tokens, "date" for about 20; limits of 450 cut some answers."""
     rng = np.random.default_rng(seed)
     found = []
     for i in range(rows):
@@ -69,8 +69,7 @@ def rows() -> list[Example]:
     return invented(150)
 
 
-@pytest.fixture(scope="session")
-def quick() -> EncoderConfig:
+def quick_config() -> EncoderConfig:
     return EncoderConfig(
         length=12,
         batch=16,
@@ -83,3 +82,8 @@ def quick() -> EncoderConfig:
         threads=1,
         train_words=True,
     )
+
+
+@pytest.fixture(scope="session")
+def quick() -> EncoderConfig:
+    return quick_config()
