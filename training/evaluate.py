@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranker.calibration import pinball
-from ranker.metrics import coverage, order
+from ranker.metrics import coverage, order, share_of_ceiling, short_long
 from ranker.types import Forecast, Ranker
+from training.draws import Draws, prompt_numbers
 from training.sources import Example, Lengths
+
+Floats = NDArray[np.float64]
 
 #: What an engine does that asks no ranker.
 FCFS = "fcfs"
 
 #: Rows below which a ranker's forecasts are not described.
 LEAST_ROWS = 10
+
+#: Prompts with several draws below which no ceiling is given: a few double prompts are none.
+LEAST_DRAWN = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,9 @@ class Row:
     ``tau`` is Kendall's tau-b with a 95% bootstrap interval, ``accuracy`` the share of pairs in
     the right order. ``p50`` and ``p90`` are the shares of answers at or below the forecast median
     and 90% quantile: .5 and .9 when honest. ``loss`` is the quantile loss in log tokens.
+    ``short_long`` is the share of pairs of a short and a long third in the right order. Where
+    enough prompts have several draws, ``ceiling`` is tau-b between two of them, pairs that bounds
+    leave open left out, and ``share`` the ranker's tau on those prompts by it.
     """
 
     ranker: str
@@ -39,14 +49,29 @@ class Row:
     p50: float = math.nan
     p90: float = math.nan
     loss: float = math.nan
+    short_long: float = math.nan
+    ceiling: float = math.nan
+    share: float = math.nan
 
     def metrics(self, prefix: str) -> dict[str, float]:
         """Numbers for a run record, as ``prefix.tau`` and so on."""
-        names = ("tau", "low", "high", "accuracy", "p50", "p90", "loss")
-        keys = ("tau", "tau_low", "tau_high", "pair_accuracy", "p50_coverage", "p90_coverage")
-        values = [getattr(self, name) for name in names]
-        pairs = zip((*keys, "quantile_loss"), values, strict=True)
-        return {f"{prefix}.{key}": v for key, v in pairs if not math.isnan(v)}
+        values = ((key, getattr(self, name)) for key, name in _METRICS.items())
+        return {f"{prefix}.{key}": v for key, v in values if not math.isnan(v)}
+
+
+#: Names of a row's numbers in a run record.
+_METRICS = {
+    "tau": "tau",
+    "tau_low": "low",
+    "tau_high": "high",
+    "pair_accuracy": "accuracy",
+    "short_long_accuracy": "short_long",
+    "p50_coverage": "p50",
+    "p90_coverage": "p90",
+    "quantile_loss": "loss",
+    "tau_ceiling": "ceiling",
+    "tau_of_ceiling": "share",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,36 +116,61 @@ def evaluate(
     if len(examples) < 2:
         raise ValueError(f"{len(examples)} rows are too few to compare an order")
     prompts = [e.prompt for e in examples]
-    lengths = Lengths.of(examples)
-    rows = [_row(name, ranker.forecast(prompts), lengths, seed) for name, ranker in rankers.items()]
+    judge = _Judge.of(examples, seed)
+    rows = [judge.forecasts(name, ranker.forecast(prompts)) for name, ranker in rankers.items()]
     arrival = np.random.default_rng(seed).permutation(len(examples)).astype(np.float64)
-    bounds = int(lengths.censored.sum())
     for name, scores in (*(orders or {}).items(), (FCFS, arrival)):
-        found = order(np.asarray(scores), lengths.tokens, lengths.censored, seed=seed)
-        tau = (found.tau, found.low, found.high, found.accuracy)
-        rows.append(Row(name, len(examples), bounds, *tau))
+        rows.append(judge.order(name, np.asarray(scores, dtype=np.float64)))
     return rows
 
 
-def _row(name: str, forecasts: Sequence[Forecast], lengths: Lengths, seed: int) -> Row:
-    found = order([f.score for f in forecasts], lengths.tokens, lengths.censored, seed=seed)
-    levels = forecasts[0].levels
-    quantiles = np.array([f.quantiles for f in forecasts])
-    two = np.array([[f.quantile(0.5), f.quantile(0.9)] for f in forecasts])
-    shares, _ = coverage(two, lengths.tokens, lengths.censored, (0.5, 0.9))
-    loss = pinball(quantiles, lengths.tokens, lengths.censored, levels)
-    return Row(
-        ranker=name,
-        rows=len(forecasts),
-        censored=int(lengths.censored.sum()),
-        tau=found.tau,
-        low=found.low,
-        high=found.high,
-        accuracy=found.accuracy,
-        p50=float(shares[0]),
-        p90=float(shares[1]),
-        loss=float(loss.mean()),
-    )
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Rows to judge by. Rows of one prompt, be they draws or other models, are drawn together."""
+
+    lengths: Lengths
+    prompts: NDArray[np.int64]
+    draws: Draws
+    seed: int
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], seed: int) -> _Judge:
+        return cls(Lengths.of(examples), prompt_numbers(examples), Draws.of(examples), seed)
+
+    def order(self, name: str, scores: Floats) -> Row:
+        tokens, censored = self.lengths.tokens, self.lengths.censored
+        found = order(scores, tokens, censored, clusters=self.prompts, seed=self.seed)
+        top, share = math.nan, math.nan
+        if np.count_nonzero(self.draws.several) >= LEAST_DRAWN:
+            first = scores[self.draws.first]
+            part = share_of_ceiling(first, self.draws.tokens, self.draws.censored, resamples=0)
+            top, share = part.ceiling, part.share
+        return Row(
+            ranker=name,
+            rows=len(tokens),
+            censored=int(censored.sum()),
+            tau=found.tau,
+            low=found.low,
+            high=found.high,
+            accuracy=found.accuracy,
+            short_long=short_long(scores, tokens, censored),
+            ceiling=top,
+            share=share,
+        )
+
+    def forecasts(self, name: str, forecasts: Sequence[Forecast]) -> Row:
+        tokens, censored = self.lengths.tokens, self.lengths.censored
+        levels = forecasts[0].levels
+        quantiles = np.array([f.quantiles for f in forecasts])
+        two = np.array([[f.quantile(0.5), f.quantile(0.9)] for f in forecasts])
+        shares, _ = coverage(two, tokens, censored, (0.5, 0.9))
+        loss = pinball(quantiles, tokens, censored, levels)
+        return replace(
+            self.order(name, np.array([f.score for f in forecasts])),
+            p50=float(shares[0]),
+            p90=float(shares[1]),
+            loss=float(loss.mean()),
+        )
 
 
 def flatness(forecasts: Sequence[Forecast], examples: Sequence[Example]) -> Flatness:

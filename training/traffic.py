@@ -6,19 +6,14 @@ is left on each is measured by ``shortfirst evaluate --traffic all``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ranker.types import FinishReason
 from training.sharegpt import ShareGpt, Turn
+from training.slices import has_code, not_english
 from training.sources import Example
 from training.split import TEST, VALIDATION
-
-_CODE = re.compile(
-    r"```|[{};]\s*$|\bdef \w+\(|\bimport \w+|=>|</\w+>|#include|\bSELECT\b", re.MULTILINE
-)
-_LOOK_AT = 2000  # characters that a slice looks at
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +25,6 @@ class Slice:
     limit: int | None = None
 
 
-def _non_ascii(prompt: str) -> float:
-    text = prompt[:_LOOK_AT]
-    return sum(character > "\x7f" for character in text) / max(1, len(text))
-
-
 SLICES: dict[str, Slice] = {
     "first-turns": Slice("what opens a conversation, as in training", lambda t: not t.depth),
     "later-turns": Slice("what follows in a conversation", lambda t: t.depth > 0),
@@ -44,16 +34,14 @@ SLICES: dict[str, Slice] = {
         lambda t: t.depth >= 40 and len(t.prompt) >= 100,
     ),
     "long-prompts": Slice("prompts of 1,000 characters or more", lambda t: len(t.prompt) >= 1000),
-    "code": Slice("prompts with program code", lambda t: bool(_CODE.search(t.prompt[:_LOOK_AT]))),
+    "code": Slice("prompts with program code", lambda t: has_code(t.prompt)),
     "not-english": Slice(
-        "prompts of which 5% or more is outside ASCII", lambda t: _non_ascii(t.prompt) >= 0.05
+        "prompts of which 5% or more is outside ASCII", lambda t: not_english(t.prompt)
     ),
     "unlike": Slice(
         "program code, other languages, and long messages deep in a conversation",
         lambda t: (
-            bool(_CODE.search(t.prompt[:_LOOK_AT]))
-            or _non_ascii(t.prompt) >= 0.05
-            or (t.depth >= 40 and len(t.prompt) >= 200)
+            has_code(t.prompt) or not_english(t.prompt) or (t.depth >= 40 and len(t.prompt) >= 200)
         ),
     ),
     "limit-64": Slice("first turns under a limit of 64 tokens", lambda t: not t.depth, limit=64),

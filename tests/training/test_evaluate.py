@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy.stats import kendalltau
 from training.card import card
 from training.evaluate import FCFS, Flatness, evaluate, flatness
 from training.fit import TrainedRanker, train
+from training.slices import by_slice
 from training.sources import Data
 
 
@@ -55,12 +57,31 @@ def test_metrics_leave_out_what_does_not_apply(trained, held):
             "tau_low",
             "tau_high",
             "pair_accuracy",
+            "short_long_accuracy",
             "p50_coverage",
             "p90_coverage",
             "quantile_loss",
         )
     }
     assert "test.fcfs.p50_coverage" not in fcfs.metrics("test.fcfs")
+
+
+def test_draws_of_one_prompt_give_a_ceiling_and_are_resampled_together(trained, held):
+    rng = np.random.default_rng(0)
+    twice = [
+        replace(e, id=f"{e.id}/{d}", output_tokens=int(e.output_tokens * rng.lognormal(0, 1)) + 1)
+        for e in held[:60]
+        for d in (0, 1)
+    ]
+    (row, _), (once, _) = (evaluate({"r": trained.ranker}, rows) for rows in (twice, held[:60]))
+    assert math.isnan(once.ceiling)
+    tokens = np.array([e.output_tokens for e in twice]).reshape(60, 2)
+    assert row.ceiling == pytest.approx(kendalltau(tokens[:, 0], tokens[:, 1]).statistic)
+    scores = [f.score for f in trained.ranker.forecast([e.prompt for e in twice[::2]])]
+    tau = np.mean([kendalltau(scores, tokens[:, d]).statistic for d in (0, 1)])
+    assert row.share == pytest.approx(tau / row.ceiling)
+    assert row.metrics("test")["test.tau_of_ceiling"] == row.share
+    assert row.high - row.low > 0.8 * (once.high - once.low)  # 120 rows are 60 prompts
 
 
 def test_flatness_tells_knowledge_from_none(trained, held):
@@ -81,8 +102,10 @@ def test_too_few_rows(trained, held):
 
 def test_the_card_says_what_was_measured_and_quotes_nobody(trained, held, examples):
     rows = evaluate({"r": trained.ranker}, held)
-    flat = flatness(trained.ranker.forecast([e.prompt for e in held]), held)
-    text = card("r", "toy", Data("toys", "made up", tuple(examples)), rows, flat, "2026-01-02")
+    forecasts = trained.ranker.forecast([e.prompt for e in held])
+    flat = flatness(forecasts, held)
+    data = Data("toys", "made up", tuple(examples))
+    text = card(trained.ranker, data, rows, by_slice(forecasts, held), flat, "2026-01-02")
     assert f"{rows[0].tau:.3f}" in text
     assert "300 rows trained" in text.replace("\n", " ")
     assert "nan" not in text
