@@ -13,9 +13,10 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -156,19 +157,27 @@ def _turns(file: Path) -> Iterator[tuple[Turn, str]]:
         split = split_of(conversation_bucket(name))
         if split == RESERVED:
             continue
-        chunk = re.search(r"_(\d+)$", name)
-        messages = conversation["conversations"]
-        spoken = 0  # messages other than system ones, which open some conversations
-        for i in range(len(messages) - 1):
-            here, after = messages[i], messages[i + 1]
-            depth = (int(chunk[1]) if chunk else 0) + spoken
-            spoken += here["from"] != "system"
-            if (here["from"], after["from"]) != ("human", "gpt"):
+        for message, depth, question, answer in exchanges(name, conversation["conversations"]):
+            if (name, message) in seen:
                 continue
-            if (name, i) in seen:
-                continue
-            seen.add((name, i))
-            yield Turn(name, i, depth, split, here["value"]), after["value"]
+            seen.add((name, message))
+            yield Turn(name, message, depth, split, question), answer
+
+
+def exchanges(
+    name: str, messages: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[int, int, str, str]]:
+    """Questions that an answer follows, in a conversation as the package has it.
+
+    Gives the number of the message, how many were said before (those of earlier parts, which the
+    conversation's ``name`` counts, and none of the system's), question and answer.
+    """
+    chunk = re.search(r"_(\d+)$", name)
+    depth = int(chunk[1]) if chunk else 0
+    for i, (here, after) in enumerate(pairwise(messages)):
+        if (here["from"], after["from"]) == ("human", "gpt"):
+            yield i, depth, here["value"], after["value"]
+        depth += here["from"] != "system"
 
 
 def _count(
