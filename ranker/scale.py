@@ -55,9 +55,13 @@ def fit(scores: ArrayLike, tokens: ArrayLike, censored: ArrayLike) -> Scale:
         )
     groups = np.array_split(np.argsort(s, kind="stable"), min(_GROUPS, len(s)))
     x = np.array([s[rows].mean() for rows in groups])
-    medians = [weighted_quantiles(y[rows], c[rows], np.ones(len(rows)), (0.5,))[0]
-               for rows in groups]  # fmt: skip
-    log = np.log1p(np.array(medians))
+    medians = np.array(
+        [weighted_quantiles(y[rows], c[rows], np.ones(len(rows)), (0.5,))[0] for rows in groups]
+    )
+    told = medians <= [y[rows].max() for rows in groups]
+    if np.count_nonzero(told) > 1:  # a median beyond all bounds is an assumption
+        x, medians = x[told], medians[told]
+    log = np.log1p(medians)
     spread = float(x.std())
     if spread == 0.0:
         return Scale(float(log.mean()), _LEAST)
