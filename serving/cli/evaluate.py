@@ -25,10 +25,74 @@ def evaluate(
         Path | None, typer.Option(help="tokenizer.json that counts the bundled data's tokens.")
     ] = None,
     tracking_uri: TrackingUri = "",
+    recipes: Annotated[
+        bool, typer.Option("--recipes", help="Published recipes beside our rankers, trained here.")
+    ] = False,
+    sources: Annotated[
+        bool, typer.Option("--sources", help="With --recipes: where each is from; no training.")
+    ] = False,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(help="With --recipes: sharegpt, smollm2, elsewhere or alpacaeval; all."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="With --recipes: a recipe by name; all.")
+    ] = None,
+    ours: Annotated[
+        list[str] | None,
+        typer.Option(help="With --recipes: a configuration of ours, by name or TOML file."),
+    ] = None,
+    shared_data: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SHORTFIRST_DATA",
+            help="With --recipes: folder with prompts_nc.parquet and prompts_permissive.parquet.",
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="With --recipes: at most so many for each.", min=1)
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="With --recipes: a few hundred rows, one epoch.")
+    ] = False,
+    kept: Annotated[
+        bool, typer.Option("--kept", help="With --recipes: what is done already, no training.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="With --recipes: print CSV.")] = False,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.", min=0)] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Kendall tau-b with interval, pair accuracy and coverage of a ranker, beside baselines."""
+    """Kendall tau-b with interval, pair accuracy and coverage of a ranker, beside baselines.
+
+    With --recipes instead every published recipe and our own rankers, trained on the same rows:
+    hours on a small machine. Each result is kept, Ctrl-C prints what there is, and the same command
+    goes on.
+
+    \b
+    Examples:
+      shortfirst evaluate models:/length-ranker@champion
+      shortfirst evaluate --recipes --sources
+      shortfirst evaluate --recipes --on sharegpt --only ltr --only ours-lexical
+    """
+    if recipes or sources:
+        from serving.cli import recipes as table
+
+        choice = table.Choice(
+            tuple(on or ()),
+            tuple(only or ()),
+            tuple(ours or ()),
+            shared_data,
+            tokenizer,
+            epochs,
+            seed,
+            quick,
+            kept,
+        )
+        if sources:
+            table.sources(choice, as_json=json)
+        else:
+            table.show(choice, as_json=json, as_csv=as_csv)
+        return
     from ranker.baseline import PromptLengthRanker
     from serving.cli import console, tables
     from serving.paths import Home

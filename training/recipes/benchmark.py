@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,17 @@ class Trial:
         """All rows compared with all."""
         return cls(name, tuple(examples), (np.arange(len(examples)),))
 
+    def part(self, rows: int, rng: np.random.Generator) -> Trial:
+        """About ``rows`` of the rows, the same number of every group, two at least."""
+        most = max(2, rows // len(self.groups))
+        chosen = [np.sort(rng.permutation(group)[:most]) for group in self.groups]
+        kept = np.unique(np.concatenate(chosen))
+        return replace(
+            self,
+            examples=tuple(self.examples[i] for i in kept),
+            groups=tuple(np.searchsorted(kept, group) for group in chosen),
+        )
+
     def sample(self) -> Sample:
         """The rows as :func:`training.recipes.compare.standings` takes them."""
         prompts = prompt_numbers(self.examples)
@@ -64,6 +75,24 @@ class Benchmark:
     def learnt(self) -> tuple[Example, ...]:
         """What a recipe as published learns from."""
         return self.plain or self.train
+
+    def part(self, rows: int, seed: int = 0) -> Benchmark:
+        """About ``rows`` rows of each kind, drawn at random, to see that everything runs."""
+        rng = np.random.default_rng(seed)
+
+        def some(examples: Sequence[Example]) -> tuple[Example, ...]:
+            chosen = rng.permutation(len(examples))[:rows]
+            return tuple(examples[i] for i in np.sort(chosen))
+
+        return Benchmark(
+            self.name,
+            some(self.train),
+            some(self.validation),
+            tuple(trial.part(rows, rng) for trial in self.trials),
+            some(self.plain),
+            some(self.later),
+            some(self.auxiliary),
+        )
 
 
 def draws(examples: Sequence[Example]) -> tuple[tuple[NDArray[np.int64], ...], float]:

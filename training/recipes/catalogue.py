@@ -14,9 +14,10 @@ from training.recipes.recipe import Recipe
 from training.recipes.ssjf import Classes, Regression
 from training.recipes.tie import LogT
 
-_COMMON = (
-    "the encoder, the text it reads (both ends of a long prompt), the mean state beside the first, "
-    "the batches and the learning rate are those of our encoder, for every recipe"
+#: What differs from the papers in every recipe with a transformer, so that only the recipe does.
+SHARED = (
+    "Encoder, text (both ends of a long prompt), pooling (mean beside first state), batches "
+    "and learning rates are those of our encoder for every recipe that has a transformer."
 )
 _VLLM_LTR = "arXiv 2408.15792; train/trainer.py of hao-ai-lab/vllm-ltr"
 _SSJF = "arXiv 2404.08509; latency_prediction.py of its repository"
@@ -24,13 +25,13 @@ _SSJF = "arXiv 2404.08509; latency_prediction.py of its repository"
 LTR = EncoderRecipe(
     "ltr",
     f"{_VLLM_LTR}: ListMLE, label-group-size 10, lists of 32",
-    f"{_COMMON}; equal grades share a denominator instead of an order by chance",
+    "equal grades share a denominator instead of an order by chance",
     lambda tokens: ListMle(),
 )
 PARS = EncoderRecipe(
     "pars",
     "arXiv 2510.03243: margin 1, pairs that differ by 20% of the longer",
-    f"{_COMMON}; pairs are all of a batch of 32; epochs as for LTR",
+    "pairs are all of a batch of 32; epochs as for LTR",
     lambda tokens: Margin(),
 )
 
@@ -40,7 +41,7 @@ RECIPES: tuple[Recipe, ...] = (
     EncoderRecipe(
         "ssjf-l1",
         f"{_SSJF}: regression on token counts, 3 epochs and 3 with the encoder frozen",
-        f"{_COMMON}; counts in standard deviations",
+        "counts in standard deviations",
         Regression.of,
         epochs=3,
         frozen=3,
@@ -49,7 +50,7 @@ RECIPES: tuple[Recipe, ...] = (
     EncoderRecipe(
         "ssjf-mse",
         f"{_SSJF}: the same with squared error",
-        f"{_COMMON}; counts in standard deviations",
+        "counts in standard deviations",
         lambda tokens: Regression.of(tokens, squared=True),
         epochs=3,
         frozen=3,
@@ -58,7 +59,7 @@ RECIPES: tuple[Recipe, ...] = (
     EncoderRecipe(
         "ssjf-classes",
         f"{_SSJF}: five classes at the 25th, 50th, 75th and 99th percentile",
-        f"{_COMMON}; the mean class orders, which ties fewer prompts than the likeliest",
+        "the mean class orders, which ties fewer prompts than the likeliest",
         Classes.of,
         epochs=3,
         frozen=3,
@@ -67,19 +68,19 @@ RECIPES: tuple[Recipe, ...] = (
     EncoderRecipe(
         "buckets-10",
         f"{_VLLM_LTR}: ten classes of 820 tokens",
-        f"{_COMMON}; the mean class orders, which ties fewer prompts than the likeliest",
+        "the mean class orders, which ties fewer prompts than the likeliest",
         lambda tokens: Buckets(820),
     ),
     EncoderRecipe(
         "buckets-of-100",
         f"{_VLLM_LTR}: 82 classes of 100 tokens",
-        f"{_COMMON}; the mean class orders, which ties fewer prompts than the likeliest",
+        "the mean class orders, which ties fewer prompts than the likeliest",
         lambda tokens: Buckets(100),
     ),
     EncoderRecipe(
         "tie",
         "arXiv 2604.00499: log-t with 3.5 degrees of freedom, E + 0.1 CVaR; 12 epochs and 8 frozen",
-        f"{_COMMON}; likelihood of single lengths, where the paper fits 20 answers a prompt first",
+        "likelihood of single lengths, where the paper fits 20 answers a prompt first",
         LogT.of,
         epochs=12,
         frozen=8,

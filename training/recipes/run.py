@@ -46,6 +46,13 @@ def key(recipe: Recipe, benchmark: Benchmark, setup: Setup) -> str:
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def known(recipe: Recipe, benchmark: Benchmark, setup: Setup, store: Store) -> Fitted | None:
+    """What the store has of ``recipe`` on the rows of ``benchmark``; ``None`` unless it is all."""
+    kept = store.get(key(recipe, benchmark, setup))
+    wanted = {digest(rows) for rows in _scored(benchmark)}
+    return kept if kept is not None and wanted <= set(kept.scores) else None
+
+
 def fitted(
     recipe: Recipe,
     benchmark: Benchmark,
@@ -54,10 +61,8 @@ def fitted(
     clock: Callable[[], float] = time.process_time,
 ) -> Fitted:
     """What ``recipe`` gives on the rows of ``benchmark``, from the store if it is all there."""
-    at = key(recipe, benchmark, setup)
-    wanted = {digest(rows): rows for rows in _scored(benchmark)}
-    kept = store.get(at)
-    if kept is not None and set(wanted) <= set(kept.scores):
+    kept = known(recipe, benchmark, setup, store)
+    if kept is not None:
         return kept
     start = clock()
     scorer = recipe.fit(benchmark, setup)
@@ -66,9 +71,9 @@ def fitted(
         recipe.name,
         minutes,
         _milliseconds(scorer, benchmark.trials[0].examples[:_TIMED], clock),
-        {name: _scores(scorer, rows) for name, rows in wanted.items()},
+        {digest(rows): _scores(scorer, rows) for rows in _scored(benchmark)},
     )
-    store.put(at, found)
+    store.put(key(recipe, benchmark, setup), found)
     return found
 
 
