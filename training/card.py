@@ -1,53 +1,102 @@
-"""The model card that travels with a ranker: data, numbers, limits."""
+"""The model card that travels with a ranker: data, numbers, limits, licence, how to load it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from ranker.length_ranker import LengthRanker
 from training.evaluate import Flatness, Row
+from training.slices import SliceRow
 from training.sources import Data
+
+_KINDS = {
+    "lexical": "hashed word n-grams and text features into a linear model and boosted trees",
+    "encoder": "a transformer encoder, fine-tuned end to end",
+    "blend": "a blend of a lexical model and a fine-tuned transformer encoder",
+}
+_RANKERS = (
+    "ranker", "tau-b", "95% interval", "pair accuracy", "at or below p50", "at or below p90"
+)  # fmt: skip
 
 
 def card(
-    name: str, served_model: str, data: Data, rows: Sequence[Row], flat: Flatness, day: str
+    ranker: LengthRanker,
+    data: Data,
+    rows: Sequence[Row],
+    slices: Sequence[SliceRow],
+    flat: Flatness,
+    day: str,
 ) -> str:
-    """Markdown. ``rows`` were measured on the test split of ``data``; ``day`` is an ISO date."""
+    """Markdown. ``rows`` and ``slices`` were measured on the test split of ``data``; ``day`` is an
+    ISO date."""
     counts = {split: len(data.split(split)) for split in ("train", "validation", "test")}
-    table = "\n".join(
-        f"| {r.ranker} | {r.tau:.3f} | {r.low:.3f} to {r.high:.3f} | {r.accuracy:.3f} | "
-        f"{_share(r.p50)} | {_share(r.p90)} |"
-        for r in rows
+    measured = _table(
+        _RANKERS,
+        [
+            (
+                r.ranker,
+                _number(r.tau),
+                _interval(r.low, r.high),
+                *map(_number, (r.accuracy, r.p50, r.p90)),
+            )
+            for r in rows
+        ],
+    )
+    parts = _table(
+        ("slice", "rows", "tau-b", "95% interval"),
+        [(s.name, f"{s.rows:,}", _number(s.tau), _interval(s.low, s.high)) for s in slices],
     )
     return f"""---
 tags: [output-length, learning-to-rank, llm-scheduling]
 library_name: shortfirst
 license: apache-2.0
 ---
-# {name}
+# {ranker.name}
 
-Forecasts the relative output length of `{served_model}` from the prompt: a score (higher =
-longer) and quantiles of output tokens. Hashed word n-grams and text features into gradient-boosted
-trees; quantiles calibrated on validation rows. Trained {day} by shortfirst.
+Forecasts the relative output length of `{ranker.served_model}` from the prompt: a score (higher =
+longer) and quantiles of output tokens. Made of {_KINDS.get(ranker.model.kind, ranker.model.kind)};
+quantiles calibrated on validation rows. Trained {day} by shortfirst.
 
 ## Data
 {data.name} ({data.source}): {counts["train"]:,} rows trained, {counts["validation"]:,} calibrated,
 {counts["test"]:,} tested. No training prompt is in the other two.
 
 ## Measured on the test rows
-| ranker | tau-b | 95% interval | pair accuracy | at or below p50 | at or below p90 |
-|---|---|---|---|---|---|
-{table}
+{measured}
 
 Spread: {flat}.
 
+## Slices of the test rows
+{parts}
+
 ## Limits
-- It belongs to `{served_model}`: another model, system prompt, sampling setting or kind of traffic
-  has other lengths. Watch it with `shortfirst drift`.
+- It belongs to `{ranker.served_model}`: another model, system prompt, sampling setting or kind of
+  traffic has other lengths. Watch it with `shortfirst drift`.
 - It reads the beginning and the end of a prompt, not the conversation before it.
 - Scores compare within one version only; between versions compare quantiles.
-- The files hold weights of hashed n-grams, no text of prompts.
+
+## Licence
+Apache-2.0, as shortfirst. The data have a licence of their own; none of their text is in the files,
+which hold weights only.
+
+## Use
+    shortfirst serve --ranker models:/{ranker.name}@champion
+    mlflow models serve -m models:/{ranker.name}@champion --env-manager local
+    Registry(tracking_uri, artifact_root).load("models:/{ranker.name}@champion")  # ranker.registry
 """
 
 
-def _share(value: float) -> str:
-    return "-" if value != value else f"{value:.3f}"
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return "None has rows enough."
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _interval(low: float, high: float) -> str:
+    return "-" if math.isnan(low) else f"{low:.3f} to {high:.3f}"
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"

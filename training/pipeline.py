@@ -30,6 +30,7 @@ from training.gate import (
 from training.plots import plots
 from training.provenance import provenance
 from training.sharegpt import SERVED_MODEL, ShareGpt
+from training.slices import by_slice
 from training.sources import Data, Progress, silent
 from training.tracking import metrics, record
 
@@ -158,7 +159,8 @@ def run(
         }
         forecasts = trained.ranker.forecast([e.prompt for e in test])
         flat = flatness(forecasts, test)
-        found = metrics(job.name, tables, flat)
+        parts = by_slice(forecasts, test, seed=config.seed)
+        found = metrics(job.name, tables, parts, flat)
         misses = missed(expected or {}, found)
         log.metrics(found)
         progress("Evaluating", 2, 2)
@@ -169,7 +171,7 @@ def run(
         log.file(SEEN_FILE, seen(trained_on))
         log.model(
             trained.ranker,
-            card(job.name, job.served_model, job.data, tables["test"], flat, f"{now:%Y-%m-%d}"),
+            card(trained.ranker, job.data, tables["test"], parts, flat, f"{now:%Y-%m-%d}"),
         )
         log.tags({"expected_metrics": "missed" if misses else "met" if expected else "none"})
     progress("Registering", 1, 2)

@@ -64,10 +64,9 @@ def _tau_by_length(scores: np.ndarray, characters: np.ndarray, lengths: Lengths)
     left.set(xlabel="prompt, characters", ylabel="Kendall tau-b within the band",
              title="By prompt length")  # fmt: skip
     _bands(right, scores, lengths.tokens, lengths, whole)
-    right.set(xlabel="answer, tokens", title="By answer length")
-    right.text(0.98, 0.03, "answers of like length are hard to order:\nlower than the whole is "
-               "no fault", transform=right.transAxes, ha="right", va="bottom", fontsize=8,
-               color=_GREY)  # fmt: skip
+    right.set(
+        xlabel="answer, tokens (answers of like length are hard to order)", title="By answer length"
+    )
     return figure
 
 
@@ -101,12 +100,12 @@ def _score_against_length(
     tokens = np.maximum(lengths.tokens[ranked], 1.0)
     cut = lengths.censored[ranked]
     for members, marker, color, label in (
-        (~cut, ".", _BLUE, "answer"),
+        (~cut, "o", _BLUE, "answer"),
         (cut, "^", _ORANGE, "cut off: at least this long"),
     ):
         part = shown[members[shown]]
         if len(part):
-            axes.plot(share[part], tokens[part], marker, color=color, ms=3.5, alpha=0.45, mew=0,
+            axes.plot(share[part], tokens[part], marker, color=color, ms=3.2, alpha=0.45, mew=0,
                       label=label)  # fmt: skip
     low, middle, high = (
         np.maximum([forecasts[i].quantile(p) for i in ranked], 1.0) for p in (0.1, 0.5, 0.9)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ranker.records import DatasetRecord, RunRecord
 from training.config import FitConfig
 from training.evaluate import Flatness, Row
+from training.slices import SliceRow
 from training.sources import Data
 
 EXPERIMENT = "shortfirst"
@@ -34,13 +35,23 @@ def record(
     )
 
 
-def metrics(name: str, tables: Mapping[str, Sequence[Row]], flat: Flatness) -> dict[str, float]:
+def metrics(
+    name: str,
+    tables: Mapping[str, Sequence[Row]],
+    slices: Sequence[SliceRow],
+    flat: Flatness,
+) -> dict[str, float]:
     """Numbers of the finished run: those of the ranker ``name`` as ``test.tau``, those of others
-    as ``test.prompt-length.tau``. ``tables`` holds evaluation rows by split name."""
+    as ``test.prompt-length.tau``, those of its test slices as ``test.slice.code.tau``.
+    ``tables`` holds evaluation rows by split name."""
     found: dict[str, float] = {}
     for split, rows in tables.items():
         for row in rows:
             found |= row.metrics(split if row.ranker == name else f"{split}.{row.ranker}")
+    for part in slices:
+        prefix = f"test.slice.{part.name.replace(' ', '-')}"
+        numbers = {"tau": part.tau, "tau_low": part.low, "tau_high": part.high, "rows": part.rows}
+        found |= {f"{prefix}.{key}": float(value) for key, value in numbers.items()}
     return found | {"test.forecast_spread": flat.share}
 
 

@@ -14,7 +14,7 @@ from engine.efficiency import from_outcomes, share
 from engine.simulator import simulate
 from ranker.types import FinishReason, Forecast, Outcome
 from training.gate.config import BurstConfig
-from training.gate.paired import Difference
+from training.gate.difference import Difference
 from training.sources import Example
 
 _NORMAL_95 = 1.96
@@ -35,13 +35,7 @@ def efficiency(
     ``sqrt(n / m)``, which the interval takes back (m out of n bootstrap, Bickel, Götze & van Zwet
     1997).
     """
-    kept = [
-        i
-        for i, e in enumerate(examples)
-        if e.finish_reason in (FinishReason.STOP, FinishReason.LENGTH)
-        and e.output_tokens >= 1
-        and e.prompt_tokens + e.output_tokens < config.scheduler.capacity
-    ]
+    kept = replayable(examples, config)
     if len(kept) < 2:
         return None
     size = min(config.requests, len(kept))
@@ -49,7 +43,7 @@ def efficiency(
     for _ in range(config.bursts):
         drawn = rng.choice(kept, size)
         arrivals = renewal(size, 1.0, 1.0, rng)
-        pair = [_requests(f, examples, drawn, arrivals, config) for f in (champion, challenger)]
+        pair = [replay(f, examples, drawn, arrivals, config) for f in (champion, challenger)]
         found = _both(pair[0], pair[1], config)
         if not any(map(math.isnan, found)):
             worth.append(found)
@@ -62,13 +56,26 @@ def efficiency(
     return Difference(old, new, new - old, new - old - half, new - old + half)
 
 
-def _requests(
+def replayable(examples: Sequence[Example], config: BurstConfig) -> list[int]:
+    """Rows that an engine could work off: neither aborted nor empty nor too long for it."""
+    return [
+        i
+        for i, e in enumerate(examples)
+        if e.finish_reason in (FinishReason.STOP, FinishReason.LENGTH)
+        and e.output_tokens >= 1
+        and e.prompt_tokens + e.output_tokens < config.scheduler.capacity
+    ]
+
+
+def replay(
     forecasts: Sequence[Forecast],
     examples: Sequence[Example],
     drawn: np.ndarray,
     arrivals: np.ndarray,
     config: BurstConfig,
 ) -> list[Request]:
+    """Requests for the rows ``drawn``, with their forecasts, at ``arrivals`` scaled to the
+    utilisation of ``config``."""
     outcomes = [
         Outcome(
             request_id=str(number),

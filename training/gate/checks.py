@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ranker.metrics import coverage
+from ranker.metrics import coverage, paired
 from ranker.types import Forecast
-from training.gate import bursts, paired
+from training.draws import prompt_numbers
+from training.gate import bursts
 from training.gate.config import GateConfig
-from training.gate.paired import Difference
-from training.gate.slices import Members, slices
+from training.gate.difference import Difference
 from training.gate.verdict import Check
+from training.slices import Members, slices
 from training.sources import Example, Lengths
 
 _LEVELS = (0.5, 0.9)
@@ -33,13 +34,19 @@ def checks(
     old, new = (np.array([f.score for f in each]) for each in (champion, challenger))
     lengths = Lengths.of(examples)
     rows = len(examples)
-    _, prompts = np.unique([e.prompt for e in examples], return_inverse=True)
+    prompts = prompt_numbers(examples)
 
     def gap(part: Members) -> Difference:
-        within = Lengths(lengths.tokens[part], lengths.censored[part])
-        return paired.tau(
-            old[part], new[part], within, prompts[part], config.resamples, config.seed
+        d = paired(
+            new[part],
+            old[part],
+            lengths.tokens[part],
+            lengths.censored[part],
+            clusters=prompts[part],
+            seed=config.seed,
+            resamples=config.resamples,
         )
+        return Difference(d.b, d.a, d.value, d.low, d.high)
 
     found = [_better(rows, gap(np.ones(rows, np.bool_)), config)]
     worth = bursts.efficiency(

@@ -1,0 +1,56 @@
+"""MLflow's own servers as other people start them: real processes on free ports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_READY = "Application startup complete"
+
+
+@contextmanager
+def mlflow(arguments: list[str], log: Path, **environ: str) -> Iterator[str]:
+    """The address of ``mlflow ARGUMENTS --port N`` once it answers; it is gone afterwards."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mlflow", *arguments, "--host", "127.0.0.1", "--port", str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=log.parent,
+        start_new_session=True,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            **environ,
+        },
+    )
+    ready = threading.Event()
+
+    def follow() -> None:
+        with log.open("w") as file:
+            for line in process.stdout:
+                file.write(line)
+                if _READY in line:
+                    ready.set()
+        ready.set()  # it ended: waiting longer helps nobody
+
+    threading.Thread(target=follow, daemon=True).start()
+    try:
+        assert ready.wait(200), "it did not start in time"
+        assert process.poll() is None, log.read_text()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(60)
