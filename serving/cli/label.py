@@ -20,8 +20,8 @@ def label(
     endpoint: Annotated[
         str,
         typer.Option(
-            help="Address of an OpenAI-compatible API, ending in /v1. Default: an engine that is "
-            "started for this run."
+            help="Address of an OpenAI-compatible API, http://HOST:PORT/v1. Default: an engine "
+            "that is started for this run."
         ),
     ] = "",
     model: Annotated[
@@ -148,7 +148,7 @@ def label(
             f"{ended}; {len(rows):,} lengths are in {out}; the same command goes on from there"
         )
         raise console.UserError(message, status=130 if ended == "stopped" else 1)
-    found = agreement(rows)
+    found = agreement([x.example(sampling.model) for x in journal.labels if not x.refused])
     censored = sum(row["finish_reason"] != "stop" for row in rows)
     if json:
         console.print_json(

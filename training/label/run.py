@@ -31,7 +31,7 @@ def missing(
     if draws < 1:
         raise ValueError(f"draws must be at least 1, got {draws}")
     there = {(label.key, label.draw) for label in labels}
-    refused = {label.key for label in labels if label.finish_reason is FinishReason.ERROR}
+    refused = {label.key for label in labels if label.refused}
     return [
         (prompt, draw)
         for draw in range(draws)

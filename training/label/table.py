@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ranker.types import FinishReason
 from training.label.answer import Label
 from training.label.sampling import Sampling
 
@@ -26,7 +24,7 @@ def rows(
     """
     made = []
     for label in sorted(labels, key=lambda x: (x.split, x.key, x.draw)):
-        if label.finish_reason is FinishReason.ERROR:
+        if label.refused:
             continue
         row = {
             "conversation_id": label.conversation,
@@ -64,8 +62,8 @@ def write(path: Path, table: list[dict[str, Any]]) -> None:
     if not table:
         raise ValueError(f"{path}: no label to write yet")
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, made = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
+    # Not mkstemp's: its files are nobody else's to read.
+    made = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if path.suffix == ".parquet":
             import pyarrow as pa
@@ -73,11 +71,11 @@ def write(path: Path, table: list[dict[str, Any]]) -> None:
 
             pq.write_table(pa.Table.from_pylist(table), made, compression="zstd")
         else:
-            with open(made, "w", encoding="utf-8") as out:
+            with made.open("w", encoding="utf-8") as out:
                 out.writelines(json.dumps(row) + "\n" for row in table)
         os.replace(made, path)
     finally:
-        Path(made).unlink(missing_ok=True)
+        made.unlink(missing_ok=True)
 
 
 def check(path: Path) -> None:

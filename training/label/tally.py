@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ranker.types import FinishReason
 from training.label.answer import Label
 
 
@@ -23,7 +22,7 @@ class Tally:
     def add(self, label: Label) -> None:
         """Count one label."""
         self.made += 1
-        if label.finish_reason is FinishReason.ERROR:
+        if label.refused:
             self.refused += 1
             return
         self.tokens += label.output_tokens

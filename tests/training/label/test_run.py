@@ -115,9 +115,14 @@ async def test_what_will_not_get_better_is_not_tried_again(endpoint, reply, kind
     assert "secret" not in str(caught.value)
 
 
-def test_an_endpoint_needs_a_scheme():
-    with pytest.raises(ValueError, match="endpoint must begin"):
-        Client("localhost:8000")
+async def test_an_address_may_leave_v1_out_but_not_the_scheme(endpoint):
+    endpoint.url = endpoint.url.removesuffix("/v1") + "/"
+    async with client(endpoint) as made:
+        await made.ask("x", SAMPLING, 0)
+    assert endpoint.bodies[0]["path"] == "/v1/chat/completions"
+    for wrong in ("localhost:8000", "", "https://"):
+        with pytest.raises(ValueError, match="endpoint must be"):
+            Client(wrong)
 
 
 def test_first_draws_come_first_and_nothing_twice():
