@@ -119,3 +119,11 @@ def digest(examples: Iterable[Example]) -> str:
     for e in examples:
         sha.update(f"{e.id}\0{e.output_tokens}\0{e.finish_reason}\0{e.model}\0{e.split}\n".encode())
     return sha.hexdigest()[:16]
+
+
+def asked(examples: Iterable[Example]) -> str:
+    """Changes when a prompt or the model it is for does; scores depend on nothing else."""
+    sha = hashlib.sha256()
+    for e in examples:
+        sha.update(f"{e.model}\0{e.prompt}\0".encode("utf-8", "surrogatepass"))
+    return sha.hexdigest()[:16]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ranker import scale
-from training.recipes.benchmark import Benchmark, Trial, digest
+from training.recipes.benchmark import Benchmark, Trial, asked, digest
 from training.recipes.compare import Floats, Standing, standings
 from training.recipes.recipe import VERSION, Recipe, Scorer, Setup
 from training.recipes.store import Fitted, Store
@@ -49,7 +49,7 @@ def key(recipe: Recipe, benchmark: Benchmark, setup: Setup) -> str:
 def known(recipe: Recipe, benchmark: Benchmark, setup: Setup, store: Store) -> Fitted | None:
     """What the store has of ``recipe`` on the rows of ``benchmark``; ``None`` unless it is all."""
     kept = store.get(key(recipe, benchmark, setup))
-    wanted = {digest(rows) for rows in _scored(benchmark)}
+    wanted = {asked(rows) for rows in _scored(benchmark)}
     return kept if kept is not None and wanted <= set(kept.scores) else None
 
 
@@ -71,7 +71,7 @@ def fitted(
         recipe.name,
         minutes,
         _milliseconds(scorer, benchmark.trials[0].examples[:_TIMED], clock),
-        {digest(rows): _scores(scorer, rows) for rows in _scored(benchmark)},
+        {asked(rows): _scores(scorer, rows) for rows in _scored(benchmark)},
     )
     store.put(key(recipe, benchmark, setup), found)
     return found
@@ -88,10 +88,10 @@ def entries(
     """A row for each of ``results`` (by name) on each trial, compared with ``published``."""
     rows = []
     for trial in benchmark.trials:
-        at = digest(trial.examples)
+        at = asked(trial.examples)
         scores = {name: result.scores[at] for name, result in results.items()}
         if trial.scaled:
-            check = digest(benchmark.validation)
+            check = asked(benchmark.validation)
             scores = {
                 name: on_scales(found, trial, results[name].scores[check], benchmark.validation)
                 for name, found in scores.items()

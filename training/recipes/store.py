@@ -15,8 +15,8 @@ from training.recipes.compare import Floats
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a recipe gave: ``scores`` by digest of the rows, the processor ``minutes`` of training
-    and the processor ``milliseconds`` that one prompt takes."""
+    """What a recipe gave: ``scores`` by what was asked (:func:`training.recipes.benchmark.asked`),
+    the processor ``minutes`` of training and the processor ``milliseconds`` of one prompt."""
 
     recipe: str
     minutes: float

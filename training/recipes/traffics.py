@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from ranker.types import FinishReason
 from training import foreign, smollm2
 from training.recipes.benchmark import Benchmark, Trial, draws
 from training.sharegpt import ShareGpt
@@ -111,18 +109,5 @@ def elsewhere(path: Path) -> Trial:
             if len(part) >= _LEAST:
                 chosen = sorted(rng.permutation(len(part))[:_MOST])
                 groups.append(np.arange(len(rows), len(rows) + len(chosen)))
-                rows += _bounded([part[i] for i in chosen])
+                rows += [part[i] for i in chosen]
     return Trial("elsewhere", tuple(rows), tuple(groups))
-
-
-def _bounded(rows: list[Example]) -> list[Example]:
-    """Rows at a limit as bounds. The files do not tell; several rows within 3% of the longest
-    are taken for answers that were cut there, counted with another tokenizer."""
-    limit = 0.97 * max(e.output_tokens for e in rows)
-    counts = Counter(e.output_tokens >= limit for e in rows)
-    if counts[True] < max(3, 0.02 * len(rows)):
-        return rows
-    return [
-        replace(e, finish_reason=FinishReason.LENGTH) if e.output_tokens >= limit else e
-        for e in rows
-    ]

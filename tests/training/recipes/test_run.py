@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from training.recipes.benchmark import Benchmark, Trial, digest, draws
+from training.recipes.benchmark import Benchmark, Trial, asked, draws
 from training.recipes.buckets import Buckets
 from training.recipes.catalogue import RECIPES
 from training.recipes.encoder import EncoderRecipe
@@ -120,7 +120,7 @@ def test_entries_name_share_of_ceiling_and_the_best_rival(toy, setup, tmp_path) 
     trial = replace(toy.trials[0], ceiling=0.5)
     bench = replace(toy, trials=(trial,))
     lengths = Lengths.of(trial.examples).tokens
-    at = digest(trial.examples)
+    at = asked(trial.examples)
     results = {
         "ours": Fitted("ours", 0.0, 0.0, {at: lengths}),
         "rival": Fitted("rival", 0.0, 0.0, {at: -lengths}),

