@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -56,7 +57,9 @@ class Client:
         self._backoff = backoff or Backoff()
         self._rng = rng or random.Random()
         self._sleep = sleep
-        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        headers = {"content-type": "application/json"}
+        if api_key:
+            headers["authorization"] = f"Bearer {api_key}"
         # The caller decides how many are in flight.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         timeout = httpx.Timeout(timeout_s, connect=10.0)
@@ -82,12 +85,14 @@ class Client:
         path = "/chat/completions" if sampling.chat else "/completions"
         return _answer(_json(await self._send("POST", path, body(prompt, sampling, seed))))
 
-    async def _send(self, method: str, path: str, content: Any) -> httpx.Response:
+    async def _send(self, method: str, path: str, value: Any) -> httpx.Response:
+        # In ASCII: half of a surrogate pair has no UTF-8. What becomes of it is for the endpoint.
+        content = None if value is None else json.dumps(value).encode()
         said = ""
         for tried in range(self._backoff.tries):
             asked = None
             try:
-                response = await self._http.request(method, self._url + path, json=content)
+                response = await self._http.request(method, self._url + path, content=content)
             except httpx.TransportError as error:
                 said = type(error).__name__
             else:

@@ -69,7 +69,14 @@ def write(path: Path, table: list[dict[str, Any]]) -> None:
             import pyarrow as pa
             import pyarrow.parquet as pq
 
-            pq.write_table(pa.Table.from_pylist(table), made, compression="zstd")
+            try:
+                columns = pa.Table.from_pylist(table)
+            except UnicodeEncodeError:
+                raise ValueError(
+                    f"{path}: a prompt holds half of a surrogate pair, for which Parquet has no "
+                    f"place; write .jsonl"
+                ) from None
+            pq.write_table(columns, made, compression="zstd")
         else:
             with made.open("w", encoding="utf-8") as out:
                 out.writelines(json.dumps(row) + "\n" for row in table)

@@ -115,6 +115,13 @@ async def test_what_will_not_get_better_is_not_tried_again(endpoint, reply, kind
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("text", ["", "a\0b", "\ud83d", "🙂 שלום", "x" * 1_000_000])
+async def test_any_text_reaches_the_endpoint_as_it_is(endpoint, text):
+    async with client(endpoint) as made:
+        await made.ask(text, SAMPLING, 0)
+    assert prompt_of(endpoint.bodies[0]) == text
+
+
 async def test_an_address_may_leave_v1_out_but_not_the_scheme(endpoint):
     endpoint.url = endpoint.url.removesuffix("/v1") + "/"
     async with client(endpoint) as made:

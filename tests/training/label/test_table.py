@@ -59,6 +59,11 @@ def test_what_cannot_be_written_is_refused(tmp_path):
         table.check(tmp_path / "lengths.csv")
     with pytest.raises(ValueError, match="no label"):
         table.write(tmp_path / "lengths.parquet", [])
+    half = table.rows(LABELS[:1], SAMPLING, {p.key: "\ud800" for p in PROMPTS})
+    with pytest.raises(ValueError, match="surrogate"):
+        table.write(tmp_path / "half.parquet", half)
+    table.write(tmp_path / "half.jsonl", half)
+    assert {e.prompt for e in read_table(tmp_path / "half.jsonl").examples} == {"\ud800"}
     with pytest.raises(ValueError, match=r"p\d.*--keep-prompts"):
         table.rows(LABELS, SAMPLING, {})
 
