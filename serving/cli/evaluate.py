@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from serving.cli import training_data
 from serving.cli.registry import TrackingUri, open_registry
 
 
@@ -14,16 +15,13 @@ def evaluate(
     ranker: Annotated[
         str, typer.Argument(help="models:/name@alias, models:/name/3 or a folder.")
     ] = "models:/length-ranker@champion",
-    data: Annotated[
-        Path | None, typer.Option(help="Parquet, JSONL or CSV instead of the bundled data.")
-    ] = None,
+    data: training_data.Data = "",
+    prompts: training_data.Prompts = None,
     split: Annotated[str, typer.Option(help="test or validation.")] = "test",
     traffic: Annotated[
         str, typer.Option(help="A slice of other traffic in held-out buckets, or all.")
     ] = "",
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="tokenizer.json that counts the bundled data's tokens.")
-    ] = None,
+    tokenizer: training_data.Tokenizer = None,
     tracking_uri: TrackingUri = "",
     recipes: Annotated[
         bool, typer.Option("--recipes", help="Published recipes beside our rankers, trained here.")
@@ -97,30 +95,24 @@ def evaluate(
     from serving.cli import console, tables
     from serving.paths import Home
     from training import evaluate as judge
-    from training import pipeline
     from training.bundled import corpus
-    from training.sources import Example, read_table
+    from training.sources import Example
     from training.traffic import SLICES, shifted
 
     if split not in ("test", "validation"):
         raise ValueError("--split must be test or validation: training rows judge nothing")
-    if data is not None and traffic:
+    if data and traffic:
         raise ValueError("--traffic: slices are of the bundled data; leave --data away")
-    home = Home.resolve()
     loaded = open_registry(tracking_uri).load(ranker)
     sets: dict[str, list[Example]] = {}
     with tables.stages() as progress:
-        if data is not None:
-            table = read_table(data, loaded.served_model)
-            tables.note_leaks(table)
-            sets[split] = table.split(split)
+        if traffic:
+            bundled = corpus(Home.resolve().cache, tokenizer, progress)
+            names = tuple(SLICES) if traffic == "all" else (traffic,)
+            sets |= {name: shifted(bundled, name) for name in names}
         else:
-            bundled = corpus(home.cache, tokenizer, progress)
-            if traffic:
-                names = tuple(SLICES) if traffic == "all" else (traffic,)
-                sets |= {name: shifted(bundled, name) for name in names}
-            else:
-                sets[split] = pipeline.job(bundled, loaded.served_model).data.split(split)
+            wanted = training_data.Wanted(data, loaded.served_model, prompts, tokenizer)
+            sets[split] = wanted.job("", progress).data.split(split)
     rows = []
     for name, examples in sets.items():
         found = judge.evaluate(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from serving.cli import training_data
 from serving.cli.registry import TrackingUri, open_registry
 
 if TYPE_CHECKING:
@@ -21,16 +22,7 @@ def promote(
         str, typer.Argument(help="Version number; without one, the history is shown.")
     ] = "",
     alias: Annotated[str, typer.Option(help="Alias to move.")] = "champion",
-    data: Annotated[
-        str,
-        typer.Option(
-            help="What the version was trained with. Default: what its run remembers.",
-            show_default=False,
-        ),
-    ] = "",
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="tokenizer.json that counts the bundled data's tokens.")
-    ] = None,
+    tokenizer: training_data.Tokenizer = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare, and move nothing.")] = False,
     force: Annotated[bool, typer.Option(help="Promote even when the gate is against it.")] = False,
     tracking_uri: TrackingUri = "",
@@ -61,7 +53,7 @@ def promote(
         return
     rows = None
     if registry.resolve(name, alias) not in (None, version):
-        rows = _data(registry, name, version, data, tokenizer, force)
+        rows = _data(registry, name, version, tokenizer, force)
     verdict = gate.judge(registry, name, version, rows, alias=alias)
     moved = None
     if not dry_run:
@@ -82,17 +74,15 @@ def promote(
 
 
 def _data(
-    registry: Registry, name: str, version: str, data: str, tokenizer: Path | None, force: bool
+    registry: Registry, name: str, version: str, tokenizer: Path | None, force: bool
 ) -> Data | None:
     """What the version was trained with; ``None`` when that cannot be had and need not be."""
-    from serving.cli import console, tables, training_data
+    from serving.cli import console, tables
 
-    tags = registry.run_tags(name, version)
-    source = data or tags.get(training_data.DATA_TAG, "")
+    wanted = training_data.Wanted.of_run(registry.run_tags(name, version), tokenizer)
     try:
         with tables.stages() as progress:
-            served = tags.get("served_model", "")
-            return training_data.job(source, served, "", tokenizer, progress).data
+            return wanted.job(name, progress).data
     except (ValueError, OSError) as error:
         if not force:
             raise

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from serving.cli import training_data
 from serving.cli.registry import TrackingUri, open_registry
 
 if TYPE_CHECKING:
+    from ranker.registry import Registry
+    from training.configs import Configuration
     from training.pipeline import Result
 
 
@@ -28,18 +30,10 @@ def train(
             "in --data. Given several times, each gets a ranker of its own."
         ),
     ] = None,
-    data: Annotated[
-        str,
-        typer.Option(
-            help="Parquet, JSONL or CSV with columns prompt, output_tokens and optionally "
-            "finish_reason, model, id, split. Default: the bundled data.",
-            show_default=False,
-        ),
-    ] = "",
+    data: training_data.Data = "",
+    prompts: training_data.Prompts = None,
     name: Annotated[str, typer.Option(help="Registered name; by default from the model.")] = "",
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="tokenizer.json that counts the bundled data's tokens.")
-    ] = None,
+    tokenizer: training_data.Tokenizer = None,
     promote: Annotated[
         bool, typer.Option(help="Let the alias champion stand for the new version.")
     ] = True,
@@ -59,22 +53,30 @@ def train(
     Exit status 1: metrics missed what the configuration expects, or the gate refused. The version
     is registered then, but does not serve.
     """
+    from dataclasses import replace
+
+    from serving.cli import console
     from training import configs
 
     settings = configs.read(config)
-    models = served_model or ([settings.served_model] if settings.served_model else [""])
+    own = [settings.served_model] if settings.served_model and not data else [""]
+    models = served_model or own
     if name and len(models) > 1:
         raise ValueError("--name: two rankers cannot share one; leave it away")
-    source = data or settings.data
     # What a configuration expects holds for the data that it names, not for any other.
-    own = not ((data and settings.data) or (served_model and settings.served_model))
-    expected = settings.expected if own else {}
-    if settings.expected and not own:
-        from serving.cli.console import note
-
-        note(f"{settings.name}: its expected metrics are of its own data, so they are not checked")
+    other = data not in ("", settings.data) or models != own
+    if other and (settings.data or settings.served_model) and settings.expected:
+        console.note(f"{settings.name}: expects its metrics of other data; they are not checked")
+        settings = replace(settings, expected={})
     results = [
-        _train(source, model, name, tokenizer, promote, force, tracking_uri, settings, expected)
+        _train(
+            training_data.Wanted(data or settings.data, model, prompts, tokenizer),
+            name,
+            settings,
+            open_registry(tracking_uri),  # a wrong address: said before the minutes of training
+            promote,
+            force,
+        )
         for model in models
     ]
     _report(results, as_json=json)
@@ -83,28 +85,23 @@ def train(
 
 
 def _train(
-    source: str,
-    served_model: str,
+    wanted: training_data.Wanted,
     name: str,
-    tokenizer: Path | None,
+    settings: Configuration,
+    registry: Registry,
     promote: bool,
     force: bool,
-    tracking_uri: str,
-    settings: Any,
-    expected: Any,
 ) -> Result:
     import getpass
     from datetime import UTC, datetime
 
-    from serving.cli import tables, training_data
+    from serving.cli import tables
     from training import pipeline
     from training.gate import CHAMPION
 
-    registry = open_registry(tracking_uri)  # an address that is none: said before minutes of work
     with tables.stages() as progress:
-        job = training_data.job(source, served_model, name, tokenizer, progress)
         return pipeline.run(
-            job,
+            wanted.job(name, progress),
             settings.fit,
             registry,
             progress,
@@ -112,8 +109,8 @@ def _train(
             now=datetime.now(UTC),
             promote_as=CHAMPION if promote else None,
             force=force,
-            expected=expected,
-            tags={"config": settings.name, training_data.DATA_TAG: training_data.tag(source)},
+            expected=settings.expected,
+            tags={"config": settings.name, **wanted.tags()},
         )
 
 
