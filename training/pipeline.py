@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ranker.length_ranker import LengthRanker
 from ranker.types import Ranker
 from training import smollm2
 from training.card import card
-from training.config import FitConfig
 from training.evaluate import LEAST_ROWS, Flatness, Row, evaluate, flatness
 from training.expect import Bound, Miss, missed
 from training.fit import TrainedRanker, train
@@ -32,10 +32,12 @@ from training.provenance import provenance
 from training.sharegpt import SERVED_MODEL, ShareGpt
 from training.slices import by_slice
 from training.sources import Data, Progress, silent
+from training.tiers import LEXICAL, TrainConfig
 from training.tracking import metrics, record
 
 if TYPE_CHECKING:
     from ranker.registry import Registry
+    from training.encoder.loop import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ def job(sharegpt: ShareGpt, served_model: str = SERVED_MODEL) -> Job:
     other sampling setting as well: on validation folds that lifts tau from .30 to .40.
     """
     if served_model == SERVED_MODEL:
-        return Job(sharegpt.data(), served_model, ranker_name(served_model))
+        own, help_ = sharegpt.data(), (sharegpt.auxiliary(),)
+        return Job(own, served_model, ranker_name(served_model), help_)
     if served_model == smollm2.SERVED_MODEL:
         return Job(
             smollm2.load(sharegpt, smollm2.CALM),
@@ -105,7 +108,7 @@ def job(sharegpt: ShareGpt, served_model: str = SERVED_MODEL) -> Job:
 
 def run(
     job: Job,
-    config: FitConfig,
+    config: TrainConfig,
     registry: Registry,
     progress: Progress = silent,
     *,
@@ -115,13 +118,15 @@ def run(
     force: bool = False,
     expected: Mapping[str, Bound] | None = None,
     tags: Mapping[str, str] | None = None,
+    workdir: Path | None = None,
 ) -> Result:
     """Train, evaluate, log, register and, unless ``promote_as`` is ``None``, promote.
 
     The run is in the registry from the start, so that one that fails leaves what it reached. A
     version that misses a metric of ``expected``, or that the gate refuses, is registered and not
-    promoted; the result says so. ``force`` is about the gate alone. ``by`` and ``now`` go into the
-    record. Raises ``ValueError`` when there are too few rows.
+    promoted; the result says so. ``workdir`` is where an encoder keeps its checkpoint, to go on
+    from when the same call is made again. ``force`` is about the gate alone. ``by`` and ``now`` go
+    into the record. Raises ``ValueError`` when there are too few rows.
     """
     test = job.data.split("test")
     if len(test) < LEAST_ROWS:  # said before the minutes of training, not after
@@ -138,16 +143,26 @@ def run(
         {"by": by, **provenance(), **(tags or {})},
     )
     with registry.start(about) as log:
+
+        def watch(step: Step) -> None:
+            for loss, value in {"loss": step.loss, **step.losses}.items():
+                log.step(f"encoder.{loss}", value, step.step)
+            if step.tau is not None:
+                log.step("encoder.validation_tau", step.tau, step.step)
+
         trained = train(
             job.data.examples,
             config,
             served_model=job.served_model,
             name=job.name,
             auxiliary=[e for extra in job.auxiliary for e in extra.examples],
+            workdir=workdir,
             progress=progress,
+            watch=watch,
         )
-        for step, value in enumerate(trained.curve):
-            log.step("training.loss", value, step)
+        for step, value in enumerate(trained.curves.get(LEXICAL, ())):
+            log.step("lexical.loss", value, step)
+        log.metrics(trained.metrics)
         progress("Evaluating", 0, 2)
         rankers: dict[str, Ranker] = {
             job.name: trained.ranker,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ranker.records import DatasetRecord, RunRecord
-from training.config import FitConfig
 from training.evaluate import Flatness, Row
 from training.slices import SliceRow
 from training.sources import Data
+from training.tiers import TrainConfig
 
 EXPERIMENT = "shortfirst"
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
@@ -19,7 +19,7 @@ def record(
     served_model: str,
     data: Data,
     auxiliary: Sequence[Data],
-    config: FitConfig,
+    config: TrainConfig,
     tags: Mapping[str, str],
 ) -> RunRecord:
     """What is known before training, as plain values. Of the data only numbers: no prompts."""

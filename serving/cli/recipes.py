@@ -115,7 +115,7 @@ def recipes(choice: Choice) -> tuple[list[Recipe], list[Recipe]]:
 
     named = choice.ours or tuple(name for name in OURS if name in configs.shipped())
     found = [configs.read(spec) for spec in named]
-    own: list[Recipe] = [Ours(f"ours-{settings.name}", settings.fit) for settings in found]
+    own: list[Recipe] = [Ours(f"ours-{settings.name}", settings.train) for settings in found]
     names = [recipe.name for recipe in (*RECIPES, *own)]
     if unknown := set(choice.only) - set(names):
         raise ValueError(f"--only: {min(unknown)!r} is none of {', '.join(names)}")

@@ -102,7 +102,7 @@ def _train(
     with tables.stages() as progress:
         return pipeline.run(
             wanted.job(name, progress),
-            settings.fit,
+            settings.train,
             registry,
             progress,
             by=getpass.getuser(),

@@ -31,6 +31,7 @@ from tests.serving.parts import SECRET
 from training.config import FitConfig, TreeConfig
 from training.fit import train
 from training.sources import Example
+from training.tiers import TrainConfig
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ def trained() -> LengthRanker:
         split = "validation" if i % 4 == 3 or i % 8 == 0 else "train"
         reason = FinishReason.STOP
         examples.append(Example(f"{prompt} ({i})", tokens, reason, "sharegpt", str(i), split))
-    config = FitConfig(trees=TreeConfig(rounds=20))
+    config = TrainConfig(lexical=FitConfig(trees=TreeConfig(rounds=20)))
     return train(examples, config, served_model="sharegpt", name="length-ranker").ranker
 
 

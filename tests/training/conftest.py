@@ -11,6 +11,7 @@ from ranker.calibration import CalibrationConfig
 from ranker.types import FinishReason
 from training.config import FitConfig, TreeConfig
 from training.sources import Example
+from training.tiers import TrainConfig
 
 
 @pytest.fixture(scope="session")
@@ -51,5 +52,7 @@ def helpers() -> list[Example]:
 
 
 @pytest.fixture(scope="session")
-def quick() -> FitConfig:
-    return FitConfig(trees=TreeConfig(rounds=40), calibration=CalibrationConfig(knots=9))
+def quick() -> TrainConfig:
+    return TrainConfig(
+        lexical=FitConfig(trees=TreeConfig(rounds=40)), calibration=CalibrationConfig(knots=9)
+    )

@@ -16,9 +16,9 @@ pytest.importorskip("mlflow")
 
 from ranker.registry import Registry
 from training import pipeline, sharegpt
-from training.config import FitConfig
 from training.evaluate import evaluate
 from training.sources import Data
+from training.tiers import TrainConfig
 from training.traffic import DEFAULT, shifted
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -152,7 +152,7 @@ def test_real_chat_is_ordered_and_other_traffic_is_not(chat, registry):
         "validation": 917,
         "test": 991,
     }
-    result = pipeline.run(pipeline.job(chat), FitConfig(), registry, by="ci", now=NOW)
+    result = pipeline.run(pipeline.job(chat), TrainConfig(), registry, by="ci", now=NOW)
     ranker, length, fcfs = result.tables["test"]
     # Measured: .397 (interval .359 to .435), prompt length .151, other traffic .221.
     assert ranker.tau > 0.36
@@ -168,7 +168,7 @@ def test_real_chat_is_ordered_and_other_traffic_is_not(chat, registry):
 @pytest.mark.slow
 def test_the_bundled_model_is_hard_to_forecast_and_the_forecast_says_so(chat, registry):
     job = pipeline.job(chat, "smollm2-135m-instruct")
-    result = pipeline.run(job, FitConfig(), registry, by="ci", now=NOW)
+    result = pipeline.run(job, TrainConfig(), registry, by="ci", now=NOW)
     ranker = result.tables["test"][0]
     # Measured: .343 (.178 to .495) on 74 rows; forecasts span 45% of what lengths span.
     assert ranker.low > 0.0

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from training.config import FitConfig
 from training.expect import Bound, bounds
+from training.tiers import TrainConfig
 
 _FOLDER = Path(__file__).parent
 
@@ -22,7 +22,7 @@ class Configuration:
     """``data`` and ``served_model`` are empty where the file leaves them to the caller."""
 
     name: str
-    fit: FitConfig
+    train: TrainConfig
     data: str = ""
     served_model: str = ""
     expected: Mapping[str, Bound] = field(default_factory=dict)
@@ -39,7 +39,7 @@ def read(spec: str) -> Configuration:
     Raises ``ValueError`` naming the file and the setting.
     """
     if not spec:
-        return Configuration("defaults", FitConfig())
+        return Configuration("defaults", TrainConfig())
     path = _FOLDER / f"{spec}.toml" if spec in shipped() else Path(spec)
     if not path.is_file():
         raise ValueError(f"config: {spec!r} is no file and none of {', '.join(shipped())}")
@@ -53,7 +53,7 @@ def read(spec: str) -> Configuration:
             if not isinstance(value, str):
                 raise ValueError(f"{key} must be text, got {value!r}")
         return Configuration(
-            path.stem, FitConfig.from_dict(values), **named, expected=bounds(expected)
+            path.stem, TrainConfig.from_dict(values), **named, expected=bounds(expected)
         )
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path}: not TOML: {error}") from None

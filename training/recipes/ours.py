@@ -9,11 +9,11 @@ import numpy as np
 
 from ranker.length_ranker import POOLED
 from ranker.prediction import LengthModel
-from training.config import FitConfig
 from training.fit import train
 from training.recipes.benchmark import Benchmark, digest
 from training.recipes.compare import Floats
 from training.recipes.recipe import Scorer, Setup
+from training.tiers import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Ours:
     told who will answer."""
 
     name: str
-    config: FitConfig = field(repr=False)
+    config: TrainConfig = field(repr=False)
     source: str = "this repository: training/fit.py"
     differs: str = "later turns and other models' answers train too, with less weight"
 

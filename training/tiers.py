@@ -1,0 +1,151 @@
+"""What a ranker reads a prompt with: words, an encoder, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ranker.calibration import CalibrationConfig
+from ranker.prediction import LengthModel
+from training.blend import fit_blend
+from training.config import FitConfig
+from training.draws import prompt_numbers
+from training.encoder.config import EncoderConfig
+from training.lexical import fit_lexical
+from training.settings import build
+from training.sources import Example, Lengths, Progress, silent
+
+if TYPE_CHECKING:
+    from training.encoder.loop import Step
+
+LEXICAL, ENCODER, BLEND = "lexical", "encoder", "blend"
+TIERS = (LEXICAL, ENCODER, BLEND)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """``tier`` ``lexical`` trains in seconds and answers in well under a millisecond; ``encoder``
+    fine-tunes a transformer; ``blend`` trains both and listens to each as much as it deserves."""
+
+    tier: str = LEXICAL
+    lexical: FitConfig = field(default_factory=FitConfig)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
+
+    def __post_init__(self) -> None:
+        if self.tier not in TIERS:
+            raise ValueError(f"train.tier must be one of {', '.join(TIERS)}, got {self.tier!r}")
+
+    @property
+    def seed(self) -> int:
+        """What chance outside the tiers starts from: the bootstrap, the samples of a report."""
+        return self.lexical.seed
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
+        """From nested tables, as TOML gives them. An unknown key, or a value of another kind,
+        raises ``ValueError``."""
+        config: TrainConfig = build(cls, "train", values)
+        return config
+
+    def params(self) -> dict[str, object]:
+        """Flat, for a run record, and only of the tiers that are trained."""
+        parts: dict[str, Mapping[str, object]] = {
+            LEXICAL: self.lexical.params(),
+            ENCODER: self.encoder.params(),
+        }
+        kept = parts if self.tier == BLEND else {self.tier: parts[self.tier]}
+        flat = {f"{name}.{k}": v for name, params in kept.items() for k, v in params.items()}
+        flat |= {f"calibration.{k}": v for k, v in asdict(self.calibration).items()}
+        return {"tier": self.tier, **flat}
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A model that is not calibrated yet. ``curves`` are losses by step, by tier; ``metrics`` say
+    what each tier reached on validation and what it weighs."""
+
+    model: LengthModel
+    curves: Mapping[str, tuple[float, ...]]
+    metrics: Mapping[str, float]
+
+
+def fit_tiers(
+    examples: Sequence[Example],
+    config: TrainConfig,
+    *,
+    auxiliary: Sequence[Example] = (),
+    workdir: Path | None = None,
+    progress: Progress = silent,
+    watch: Callable[[Step], None] = lambda step: None,
+) -> FittedModel:
+    """Fit on the ``train`` rows; the ``validation`` rows say when an encoder is done and how much
+    each tier counts.
+
+    ``auxiliary`` rows are other models' answers, or other turns. In ``workdir`` an encoder keeps
+    the checkpoint that the same call goes on from. Same examples, settings and library versions,
+    same model. Raises ``ValueError`` as the tiers do.
+    """
+    held = [e for e in examples if e.split == "validation"]
+    prompts = [e.prompt for e in held]
+    fitted: dict[str, LengthModel] = {}
+    curves: dict[str, tuple[float, ...]] = {}
+    if config.tier in (LEXICAL, BLEND):
+        fitted[LEXICAL], curves[LEXICAL] = fit_lexical(
+            examples, config.lexical, auxiliary=auxiliary, progress=progress
+        )
+    if config.tier in (ENCODER, BLEND):
+        fitted[ENCODER], curves[ENCODER] = _encoder(
+            examples, config.encoder, auxiliary, workdir, progress, watch
+        )
+    served = {e.model for e in held}
+    model = served.pop() if len(served) == 1 else ""
+    said = [part.predict(prompts, model) for part in fitted.values()]
+    blend = fit_blend(said, Lengths.of(held), groups=prompt_numbers(held))
+    return FittedModel(
+        blend.model(tuple(fitted.values())),
+        curves,
+        dict(_measured(fitted, blend.part_taus, blend.weights, blend.tau)),
+    )
+
+
+def _encoder(
+    examples: Sequence[Example],
+    config: EncoderConfig,
+    auxiliary: Sequence[Example],
+    workdir: Path | None,
+    progress: Progress,
+    watch: Callable[[Step], None],
+) -> tuple[LengthModel, tuple[float, ...]]:
+    # Here, not above: the lexical tier needs neither torch nor its seconds of import.
+    from ranker.encoder.export import export
+    from training.encoder.backbone import locate
+    from training.encoder.fit import fit_encoder
+
+    fitted = fit_encoder(
+        examples,
+        config,
+        auxiliary=auxiliary,
+        backbone=locate(config.backbone),
+        workdir=workdir,
+        progress=progress,
+        watch=watch,
+    )
+    progress("Exporting the encoder", 0, 1)
+    model = export(fitted.network, fitted.text)
+    progress("Exporting the encoder", 1, 1)
+    return model, fitted.curve
+
+
+def _measured(
+    parts: Mapping[str, LengthModel],
+    taus: Sequence[float],
+    weights: Sequence[float],
+    tau: float,
+) -> Iterator[tuple[str, float]]:
+    for name, part, weight in zip(parts, taus, weights, strict=True):
+        yield f"validation.{name}.tau", part
+        yield f"blend.weight.{name}", weight
+    yield "validation.model.tau", tau
