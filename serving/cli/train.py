@@ -19,7 +19,7 @@ def train(
     config: Annotated[
         str,
         typer.Option(
-            help="A shipped configuration (lexical, smollm2, ...) or a TOML file. It may name "
+            help="A shipped configuration (lexical, encoder, blend, smollm2) or a TOML file. It may name "
             "data and the metrics to reach; a run that misses one is registered, not promoted."
         ),
     ] = "",
@@ -38,6 +38,13 @@ def train(
         bool, typer.Option(help="Let the alias champion stand for the new version.")
     ] = True,
     force: Annotated[bool, typer.Option(help="Promote even when the gate is against it.")] = False,
+    restart: Annotated[
+        bool,
+        typer.Option(
+            help="Begin again where an interrupted run of this configuration left a checkpoint; "
+            "without it, that run goes on, to the same result."
+        ),
+    ] = False,
     tracking_uri: TrackingUri = "",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -47,6 +54,7 @@ def train(
     Examples:
       shortfirst train                               the bundled chat, about a minute
       shortfirst train --config lexical              the same, and fail when it gets worse
+      shortfirst train --config blend                with a fine-tuned encoder, 20 minutes
       shortfirst train --data log.parquet --served-model llama-3-8b
       shortfirst train --tracking-uri http://mlflow.example:5000
 
@@ -76,6 +84,7 @@ def train(
             open_registry(tracking_uri),  # a wrong address: said before the minutes of training
             promote,
             force,
+            restart,
         )
         for model in models
     ]
@@ -91,17 +100,24 @@ def _train(
     registry: Registry,
     promote: bool,
     force: bool,
+    restart: bool,
 ) -> Result:
     import getpass
+    import shutil
     from datetime import UTC, datetime
 
     from serving.cli import tables
+    from serving.paths import Home
     from training import pipeline
     from training.gate import CHAMPION
 
     with tables.stages() as progress:
-        return pipeline.run(
-            wanted.job(name, progress),
+        job = wanted.job(name, progress)
+        workdir = Home.resolve().cache / "training" / f"{job.name}-{settings.name}"
+        if restart:
+            shutil.rmtree(workdir, ignore_errors=True)
+        result = pipeline.run(
+            job,
             settings.train,
             registry,
             progress,
@@ -111,7 +127,10 @@ def _train(
             force=force,
             expected=settings.expected,
             tags={"config": settings.name, **wanted.tags()},
+            workdir=workdir,
         )
+    shutil.rmtree(workdir, ignore_errors=True)  # kept until the version is registered
+    return result
 
 
 def _report(results: list[Result], *, as_json: bool) -> None:
