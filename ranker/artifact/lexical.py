@@ -33,7 +33,7 @@ def write(model: LexicalModel) -> Files:
     return {
         _SETTINGS: json_bytes(settings),
         _WEIGHTS: tensor_bytes(tensors),
-        _TREES: model.trees.model_to_string().encode(),
+        _TREES: trees.text_of(model.trees).encode(),
     }
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from lightgbm import Booster
 
 _END = "end of trees\n"
-_TAIL = re.compile(r"[^\n=]+=\d+|\[\w+: [^\n]*\]|feature_importances:|parameters:|end of parameters"
-                   r"|pandas_categorical:null|")  # fmt: skip
 #: Per internal node and per leaf, with the kind of number that the reader expects.
 _NODE = {
     "split_feature": int,
@@ -33,8 +31,20 @@ _NODE = {
     "internal_count": int,
 }
 _LEAF = {"leaf_value": float, "leaf_weight": float, "leaf_count": int}
+_HEADER = {
+    *("version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx"),
+    *("objective", "feature_names", "feature_infos", "tree_sizes"),
+}
+#: What it was trained for; its reader takes any text and does not survive an empty one.
+_OBJECTIVE = re.compile(r"[a-z][a-z0-9_]*(?: [a-z_]+:[0-9a-z.,_-]+)*")
 _SINGLE = {"num_leaves", "num_cat", "is_linear", "shrinkage"}
 _MOST_LEAVES = 1 << 16
+
+
+def text_of(booster: Booster) -> str:
+    """The trees alone, without the parameters of training, which nothing here reads."""
+    text = booster.model_to_string()
+    return text[: text.index(_END) + len(_END)]
 
 
 def booster(text: str, columns: int) -> Booster:
@@ -59,18 +69,22 @@ def check(text: str, columns: int) -> None:
     if first != "tree":
         raise ValueError("no LightGBM model")
     header = _fields(lines)
+    if set(header) != _HEADER:
+        raise ValueError(f"the header must hold {', '.join(sorted(_HEADER))} and nothing else")
     for name, expected in (("num_class", 1), ("num_tree_per_iteration", 1), ("version", "v4")):
-        if header.get(name) != str(expected):
-            raise ValueError(f"{name} must be {expected}, is {header.get(name)!r:.40}")
-    if header.get("max_feature_idx") != str(columns - 1):
+        if header[name] != str(expected):
+            raise ValueError(f"{name} must be {expected}, is {header[name][:40]!r}")
+    if header["max_feature_idx"] != str(columns - 1):
         raise ValueError(f"trees were grown on other columns; there are {columns}")
     if any(
         len(header.get(k, "").split(" ")) != columns for k in ("feature_names", "feature_infos")
     ):
         raise ValueError(f"feature_names and feature_infos must have {columns} entries")
+    if not _OBJECTIVE.fullmatch(header["objective"]):
+        raise ValueError("objective is none that LightGBM writes")
     start = 0
     raw = body.encode()
-    for number, size in enumerate(_numbers("tree_sizes", header.get("tree_sizes", ""), int)):
+    for number, size in enumerate(_numbers("tree_sizes", header["tree_sizes"], int)):
         block = raw[start : start + int(size)].decode("utf-8", "replace")
         if size < 1 or not block.startswith(f"Tree={number}\n"):
             raise ValueError(f"tree {number}: not where tree_sizes says; the file is damaged")
@@ -79,11 +93,8 @@ def check(text: str, columns: int) -> None:
         except ValueError as error:
             raise ValueError(f"tree {number}: {error}") from None
         start += int(size)
-    tail = raw[start:].decode("utf-8", "replace")
-    if not tail.startswith(_END):
-        raise ValueError("no end of trees where it should be; the file is damaged")
-    if not all(_TAIL.fullmatch(line) for line in tail.removeprefix(_END).split("\n")):
-        raise ValueError("after the trees stands what LightGBM does not write")
+    if raw[start:] != _END.encode():
+        raise ValueError("not just the end of trees where it should be; the file is damaged")
 
 
 def _fields(lines: list[str]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from ranker.types import FinishReason
 from training.config import FitConfig, TreeConfig
 from training.fit import train
 from training.sources import Example
+from training.tiers import TrainConfig
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -56,7 +57,9 @@ def examples() -> list[Example]:
 
 @pytest.fixture(scope="session")
 def ranker(examples: list[Example]) -> LengthRanker:
-    config = FitConfig(trees=TreeConfig(rounds=40), calibration=CalibrationConfig(knots=9))
+    config = TrainConfig(
+        lexical=FitConfig(trees=TreeConfig(rounds=40)), calibration=CalibrationConfig(knots=9)
+    )
     return train(examples, config, served_model="toy", name="length-ranker-toy").ranker
 
 
@@ -85,7 +88,7 @@ def network() -> LengthNetwork:
 
 
 @pytest.fixture(scope="session")
-def text() -> EncoderText:
+def reading() -> EncoderText:
     """Letters and pieces of letters, at most 32 of them."""
     pytest.importorskip("tokenizers")
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -112,13 +115,13 @@ def graph(network: LengthNetwork) -> ModelProto:
 
 
 @pytest.fixture(scope="session")
-def encoder(network: LengthNetwork, text: EncoderText, graph: ModelProto) -> EncoderModel:
+def encoder(network: LengthNetwork, reading: EncoderText, graph: ModelProto) -> EncoderModel:
     """The network as it serves."""
     pytest.importorskip("onnxruntime")
     from ranker.encoder.export import in_int8
     from ranker.encoder.model import EncoderModel
 
-    return EncoderModel(in_int8(graph), text, network.models)
+    return EncoderModel(in_int8(graph), reading, network.models)
 
 
 @pytest.fixture(scope="session")

@@ -22,8 +22,8 @@ def served(model, ids, mask, number):
     return model.session().run(OUTPUTS, dict(zip(INPUTS, (ids, mask, number), strict=True)))
 
 
-def test_fp32_computes_what_torch_does_whatever_the_shape(network, text, graph):
-    model = EncoderModel(graph.SerializeToString(), text, network.models)
+def test_fp32_computes_what_torch_does_whatever_the_shape(network, reading, graph):
+    model = EncoderModel(graph.SerializeToString(), reading, network.models)
     rng = np.random.default_rng(1)
     for rows, tokens in ((1, 2), (2, 3), (4, 32), (7, 11)):
         ids = rng.integers(4, 50, (rows, tokens))
@@ -35,10 +35,10 @@ def test_fp32_computes_what_torch_does_whatever_the_shape(network, text, graph):
 
 
 @pytest.mark.slow
-def test_the_same_network_comes_out_the_same(network, text, encoder):
+def test_the_same_network_comes_out_the_same(network, reading, encoder):
     from ranker.encoder.export import export
 
-    assert export(network, text).network == encoder.network
+    assert export(network, reading).network == encoder.network
 
 
 def test_int8_is_near_and_smaller(network, encoder):
@@ -58,10 +58,10 @@ def test_nothing_of_the_machine_that_exported_it_is_in_the_file(graph, encoder):
         assert not any(trace in data for trace in (b".py", b"torch.", b"aten.", b"site-packages"))
 
 
-def test_a_network_that_came_out_wrong_is_refused(network, text, graph):
+def test_a_network_that_came_out_wrong_is_refused(network, reading, graph):
     from ranker.encoder.export import check
 
-    model = EncoderModel(graph.SerializeToString(), text, network.models)
+    model = EncoderModel(graph.SerializeToString(), reading, network.models)
     check(model, network)
     other = deepcopy(network)
     with torch.no_grad():

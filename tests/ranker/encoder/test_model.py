@@ -70,9 +70,9 @@ def test_threads_share_one_session(encoder):
 
 
 @pytest.mark.parametrize("network", [b"", b"\0" * 100, b"no network at all"])
-def test_what_is_no_network_is_refused(text, network):
+def test_what_is_no_network_is_refused(reading, network):
     with pytest.raises(ValueError, match="not a network that ONNX Runtime runs"):
-        EncoderModel(network, text).predict(["a"])
+        EncoderModel(network, reading).predict(["a"])
 
 
 def test_serving_loads_no_torch():
