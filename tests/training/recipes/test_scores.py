@@ -8,7 +8,7 @@ from scipy.stats import t
 
 from training.recipes.benchmark import Benchmark
 from training.recipes.buckets import Buckets
-from training.recipes.clairvoyant import FEATURES, Clairvoyant, classes, features
+from training.recipes.clairvoyant import FEATURES, Clairvoyant, features, parting
 from training.recipes.ltr import ListMle
 from training.recipes.pars import Margin
 from training.recipes.recipe import Setup
@@ -120,16 +120,14 @@ def test_clairvoyant_reads_nineteen_features() -> None:
 
 
 def test_clairvoyant_classes_and_order(examples) -> None:
-    assert classes(np.array([10.0, 199, 200, 799, 800, 2000]), (200, 800)).tolist() == [
-        *(0, 0, 1, 1, 2, 2)
-    ]
-    assert np.bincount(classes(np.arange(90.0), (200, 800))).tolist() == [30, 30, 30]
-    train = [e for e in examples if e.split == "train"]
-    benchmark = Benchmark("toy", tuple(train), (), ())
+    even = np.array([10.0, 199, 200, 799, 800, 2000])
+    assert parting(even, (200, 800)).tolist() == [200, 800]
+    assert parting(np.arange(91.0), (200, 800)) == pytest.approx([30, 60])
+    train, held = (tuple(e for e in examples if e.split == s) for s in ("train", "validation"))
+    benchmark = Benchmark("toy", train, held, ())
     scorer = Clairvoyant(rounds=20).fit(benchmark, Setup())
-    scores = scorer([e.prompt for e in train], [e.model for e in train])
+    prompts = [e.prompt for e in train]
+    scores = scorer(prompts, [e.model for e in train])
     assert scores.shape == (len(train),)
     assert np.all((scores >= 0) & (scores <= 1))
-    assert np.array_equal(
-        scores, Clairvoyant(rounds=20).fit(benchmark, Setup())([e.prompt for e in train], [])
-    )
+    assert np.array_equal(scores, Clairvoyant(rounds=20).fit(benchmark, Setup())(prompts, []))
