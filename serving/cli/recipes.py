@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: What ``--on`` knows. The last two need files of a folder that is not shipped.
 TRAFFICS = ("sharegpt", "smollm2", "elsewhere", "alpacaeval")
 #: Shipped configurations of our own that stand beside the recipes, as far as they ship.
-OURS = ("lexical", "encoder", "blend")
+OURS = ("lexical", "blend")
 COLUMNS = (
     "traffic",
     "recipe",

@@ -35,6 +35,7 @@ class Ours:
             served_model=served.pop() if len(served) == 1 else POOLED,
             name=self.name,
             auxiliary=[*benchmark.later, *benchmark.auxiliary],
+            workdir=setup.workdir,
             progress=setup.progress,
         )
         return scorer(trained.ranker.model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from training.encoder.config import EncoderConfig
@@ -21,11 +22,13 @@ class Setup:
 
     ``encoder`` holds backbone, text, batches and learning rates of every recipe with a transformer;
     its losses and its number of epochs are a recipe's own. ``epochs``, where given, is the most
-    that a recipe may take through the whole network.
+    that a recipe may take through the whole network. In ``workdir`` a training that takes long may
+    leave what it can go on from.
     """
 
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     epochs: int | None = None
+    workdir: Path | None = None
     progress: Progress = silent
 
     @property

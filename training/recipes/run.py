@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,8 +65,10 @@ def fitted(
     kept = known(recipe, benchmark, setup, store)
     if kept is not None:
         return kept
+    at = key(recipe, benchmark, setup)
+    work = store.folder / f"{at}.work"
     start = clock()
-    scorer = recipe.fit(benchmark, setup)
+    scorer = recipe.fit(benchmark, replace(setup, workdir=work))
     minutes = (clock() - start) / 60.0
     found = Fitted(
         recipe.name,
@@ -73,7 +76,8 @@ def fitted(
         _milliseconds(scorer, benchmark.trials[0].examples[:_TIMED], clock),
         {asked(rows): _scores(scorer, rows) for rows in _scored(benchmark)},
     )
-    store.put(key(recipe, benchmark, setup), found)
+    store.put(at, found)
+    shutil.rmtree(work, ignore_errors=True)
     return found
 
 
