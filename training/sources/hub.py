@@ -54,14 +54,14 @@ def read_hub(
     skipped: Counter[str] = Counter()
     found: list[Example] = []
     exchanges = _exchanges(name, schema, chain((first,), rows), later, wanted, skipped)
+    cap = limit or schema.limit or math.inf
     while batch := list(islice(exchanges, _BATCH)):
         asked = tokens([e.question for e in batch])
         answered = tokens([e.answer for e in batch])
-        most_tokens = limit or schema.limit or math.inf
         for exchange, size, length in zip(batch, asked, answered, strict=True):
             split = split_by_hash(exchange.question, exchange.conversation)
             if split != RESERVED:
-                found.append(_example(exchange, split, size, length, length >= most_tokens))
+                found.append(_example(exchange, split, size, length, length >= cap))
         progress("Counting tokens", len(found), len(found) + 1)
     return assembled(
         Path(name).name,
@@ -95,7 +95,7 @@ def _exchanges(
                 continue
             if not exchange.question.strip():
                 skipped["a question of blanks"] += 1
-            elif not exchange.answer:
+            elif not exchange.answer.strip():
                 skipped["an empty answer"] += 1
             else:
                 yield replace(exchange, model=model, id=exchange.id or f"row-{number}")

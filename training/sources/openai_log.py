@@ -83,7 +83,8 @@ def read_openai_log(
 
 
 def _batch_input(path: Path) -> dict[str, Mapping[str, Any]]:
-    ids, found = Ids(), {}
+    ids = Ids()
+    found: dict[str, Mapping[str, Any]] = {}
     for where, row in rows.read(path):
         name, body = row.get("custom_id"), row.get("body")
         if not isinstance(name, str) or not isinstance(body, dict):
@@ -160,8 +161,9 @@ def _prompts(request: Mapping[str, Any]) -> list[_Prompt]:
             raise _Skip("no text in the messages")
         return [_Prompt(text, opening(request["messages"]) or text)]
     prompt = request.get("prompt")
-    texts = prompt if isinstance(prompt, list) else [prompt]
-    if not texts or not all(isinstance(text, str) for text in texts):
+    given = prompt if isinstance(prompt, list) else [prompt]
+    texts = [text for text in given if isinstance(text, str)]
+    if not texts or len(texts) < len(given):
         raise _Skip("a prompt that is not text")
     if not all(text.strip() for text in texts):
         raise _Skip("a prompt of blanks")

@@ -50,6 +50,7 @@ def _parquet(path: Path, columns: Collection[str] | None) -> Iterator[Row]:
 
 
 def _json(path: Path, columns: Collection[str] | None) -> Iterator[Row]:
+    records: Iterator[tuple[int, Any]]
     with path.open("rb") as lines:
         if lines.peek(256).lstrip()[:1] == b"[":
             records = enumerate(_array(path, lines.read()), 1)
