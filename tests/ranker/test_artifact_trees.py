@@ -64,7 +64,7 @@ def first(name, change):
         (first("num_class", "3"), "num_class must be 1"),
         (first("objective", ""), "objective"),
         (first("max_feature_idx", "9999"), "other columns"),
-        (first("tree_sizes", "99999999"), "not where tree_sizes says"),
+        (first("tree_sizes", "99999999"), "tree 0"),
         (first("tree_sizes", "-5"), "not where tree_sizes says"),
         (first("tree_sizes", "much"), "no number"),
         (first("split_feature", "9999"), "not among the"),
