@@ -39,6 +39,13 @@ def label(
     ] = "OPENAI_API_KEY",
     draws: Annotated[int, typer.Option(help="Answers to each prompt, each with its own seed.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
+    seeded: Annotated[
+        bool,
+        typer.Option(
+            "--seeded/--unseeded",
+            help="Send each draw's seed. Some engines cannot take one (vLLM 0.32 on a CPU dies).",
+        ),
+    ] = True,
     temperature: Annotated[float, typer.Option(help="As the traffic to come is sampled.")] = 0.7,
     top_p: Annotated[float, typer.Option(help="Share of the likeliest tokens to draw from.")] = 1.0,
     repetition_penalty: Annotated[
@@ -112,7 +119,7 @@ def label(
         top_p=top_p,
         repetition_penalty=repetition_penalty,
         max_tokens=max_tokens,
-        seed=seed,
+        seed=seed if seeded else None,
     )
     every = asked.of_table(prompts) if prompts else asked.of_sharegpt(corpus(home.cache))
     chosen = choose(every, splits=split or SPLITS, most_chars=most_prompt_chars, limit=limit)

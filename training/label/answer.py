@@ -28,7 +28,7 @@ class Label:
     conversation: str
     split: str
     draw: int
-    seed: int
+    seed: int | None
     prompt_tokens: int
     output_tokens: int
     finish_reason: FinishReason

@@ -77,7 +77,7 @@ class Client:
         listed = value.get("data")
         return [str(m["id"]) for m in listed if "id" in m] if isinstance(listed, list) else []
 
-    async def ask(self, prompt: str, sampling: Sampling, seed: int) -> Answer:
+    async def ask(self, prompt: str, sampling: Sampling, seed: int | None) -> Answer:
         """The numbers of one answer. Tries again while the endpoint is busy or away.
 
         Raises ``PromptRefused``, and ``EndpointFailed`` when others would fare no better.
@@ -109,7 +109,7 @@ class Client:
         raise EndpointFailed(f"{self._url}{path}: {said}")
 
 
-def body(prompt: str, sampling: Sampling, seed: int) -> dict[str, Any]:
+def body(prompt: str, sampling: Sampling, seed: int | None) -> dict[str, Any]:
     """The request of one draw. What is no part of OpenAI's API is sent only when it changes
     something: their own server refuses it."""
     asked: dict[str, Any] = {
@@ -117,8 +117,9 @@ def body(prompt: str, sampling: Sampling, seed: int) -> dict[str, Any]:
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "max_tokens": sampling.max_tokens,
-        "seed": seed,
     }
+    if seed is not None:
+        asked["seed"] = seed
     if sampling.repetition_penalty != 1.0:
         asked["repetition_penalty"] = sampling.repetition_penalty
     if sampling.chat:

@@ -20,7 +20,7 @@ _REFUSED = 8
 class Endpoint(Protocol):
     """What of :class:`~training.label.client.Client` a run needs."""
 
-    async def ask(self, prompt: str, sampling: Sampling, seed: int) -> Answer: ...
+    async def ask(self, prompt: str, sampling: Sampling, seed: int | None) -> Answer: ...
 
 
 def missing(

@@ -15,8 +15,8 @@ _SEEDS = 2**31
 class Sampling:
     """``chat``: prompts are the one message of a conversation, else text to be continued.
 
-    ``seed``: of the whole run; every draw of every prompt has its own, see :meth:`seed_of`.
-    Raises ``ValueError`` naming the field.
+    ``seed``: of the whole run; every draw of every prompt has its own, see :meth:`seed_of`, unless
+    it is ``None``: then none is sent, and draws differ by the endpoint's own chance. Raises ``ValueError`` naming the field.
     """
 
     model: str
@@ -25,7 +25,7 @@ class Sampling:
     top_p: float = 1.0
     repetition_penalty: float = 1.0
     max_tokens: int = 768
-    seed: int = 0
+    seed: int | None = 0
 
     def __post_init__(self) -> None:
         if not self.model:
@@ -39,8 +39,10 @@ class Sampling:
         if self.max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens}")
 
-    def seed_of(self, key: str, draw: int) -> int:
+    def seed_of(self, key: str, draw: int) -> int | None:
         """Seed of one draw of the prompt ``key``, whatever else is asked before or beside it."""
+        if self.seed is None:
+            return None
         digest = hashlib.sha256(f"{self.seed}\0{key}\0{draw}".encode()).digest()
         return int.from_bytes(digest[:8], "big") % _SEEDS
 

@@ -73,7 +73,7 @@ def serving() -> Iterator[Endpoint]:
                 return
             with endpoint.lock:
                 if not waits:
-                    endpoint.answered[prompt_of(body), body["seed"]] += status == 200
+                    endpoint.answered[prompt_of(body), body.get("seed", 0)] += status == 200
             self._send(status, headers, value)
 
         def _send(self, status: int, headers: Mapping[str, str], value: object) -> None:

@@ -115,6 +115,18 @@ async def test_what_will_not_get_better_is_not_tried_again(endpoint, reply, kind
     assert "secret" not in str(caught.value)
 
 
+async def test_an_endpoint_that_takes_no_seeds_is_sent_none(endpoint, tmp_path):
+    endpoint.reply = lambda body: answer(9)
+    unseeded = Sampling("toy", seed=None)
+    with Journal(tmp_path / "j", unseeded) as journal:
+        async with client(endpoint) as made:
+            await run(missing(PROMPTS, 2, []), unseeded, made, journal)
+    with Journal(tmp_path / "j", unseeded) as journal:
+        assert len(journal.labels) == 12
+        assert {label.seed for label in journal.labels} == {None}
+    assert all("seed" not in body for body in endpoint.bodies)
+
+
 @pytest.mark.parametrize("text", ["", "a\0b", "\ud83d", "🙂 שלום", "x" * 1_000_000])
 async def test_any_text_reaches_the_endpoint_as_it_is(endpoint, text):
     async with client(endpoint) as made:
