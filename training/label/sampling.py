@@ -16,7 +16,8 @@ class Sampling:
     """``chat``: prompts are the one message of a conversation, else text to be continued.
 
     ``seed``: of the whole run; every draw of every prompt has its own, see :meth:`seed_of`, unless
-    it is ``None``: then none is sent, and draws differ by the endpoint's own chance. Raises ``ValueError`` naming the field.
+    it is ``None``: then none is sent, and draws differ by the endpoint's own chance. Raises
+    ``ValueError`` naming the field.
     """
 
     model: str
