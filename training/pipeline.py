@@ -31,7 +31,7 @@ from training.plots import plots
 from training.provenance import provenance
 from training.sharegpt import SERVED_MODEL, ShareGpt
 from training.slices import by_slice
-from training.sources import Data, Progress, silent
+from training.sources import Data, Progress, refuse_unorderable, silent
 from training.tiers import LEXICAL, TrainConfig
 from training.tracking import metrics, record
 
@@ -126,7 +126,8 @@ def run(
     version that misses a metric of ``expected``, or that the gate refuses, is registered and not
     promoted; the result says so. ``workdir`` is where an encoder keeps its checkpoint, to go on
     from when the same call is made again. ``force`` is about the gate alone. ``by`` and ``now`` go
-    into the record. Raises ``ValueError`` when there are too few rows.
+    into the record. Raises ``ValueError`` when there are too few rows, or no
+    order of lengths in them.
     """
     test = job.data.split("test")
     if len(test) < LEAST_ROWS:  # said before the minutes of training, not after
@@ -134,6 +135,7 @@ def run(
             f"{len(test)} test rows are too few to judge a ranker by; at least {LEAST_ROWS} are "
             f"needed"
         )
+    refuse_unorderable(job.data)
     about = record(
         job.name,
         job.served_model,

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 pytest.importorskip("mlflow")
 
 from ranker.registry import Registry
+from ranker.types import FinishReason
 from training import pipeline, sharegpt
 from training.evaluate import evaluate
 from training.sources import Data
@@ -56,6 +58,17 @@ def test_one_call_trains_registers_and_promotes(registry, examples, helpers, qui
     again = pipeline.run(job, quick, registry, by="ann", now=NOW, promote_as=None)
     assert again.promotion is None
     assert registry.resolve(result.name, "champion") == result.version != again.version
+
+
+def test_lengths_without_an_order_are_refused_before_training(registry, examples, quick):
+    for change, message in (
+        ({"output_tokens": 7}, "column output_tokens is 7 in all 300 train rows"),
+        ({"finish_reason": FinishReason.LENGTH}, "column finish_reason: all 300 train rows"),
+    ):
+        rows = tuple(replace(e, **change) for e in examples)
+        job = pipeline.Job(Data("toys", "made up", rows), "toy", "length-ranker-flat")
+        with pytest.raises(ValueError, match=message):
+            pipeline.run(job, quick, registry, by="me", now=NOW)
 
 
 def test_too_few_test_rows_are_refused_before_training(registry, examples, quick):
