@@ -28,6 +28,7 @@ MODEL_ID, NOTE = "shortfirst.model_id", "mlflow.note.content"
 _BATCH = 900  # MLflow takes at most 1,000 metrics a call
 _NOTE_LENGTH = 5000
 _FLUSH_S, _SAMPLE_S = 1.0, 10.0
+_LONGEST_PAUSE_S = 300.0
 _scratch = partial(tempfile.TemporaryDirectory, prefix="shortfirst-")
 
 
@@ -35,9 +36,9 @@ class RunLog:
     """A run under way, made by :meth:`ranker.registry.Registry.start`. A context manager.
 
     Metrics are written about once a second. When that fails, because a server is away for a
-    while, they are kept and written with the next; training goes on. Leaving the context ends the
-    run as ``FINISHED``, ``KILLED`` (Ctrl-C, exit) or ``FAILED`` (any other exception). Safe to
-    call from several threads. ``clock`` gives Unix seconds.
+    while, they are kept and tried again ever more rarely; training goes on. Leaving the context
+    ends the run as ``FINISHED``, ``KILLED`` (Ctrl-C, exit) or ``FAILED`` (any other exception).
+    Safe to call from several threads. ``clock`` gives Unix seconds.
     """
 
     def __init__(
@@ -55,7 +56,8 @@ class RunLog:
         self._clock, self._flush_s = clock, flush_s
         self._lock = threading.Lock()
         self._waiting: list[Metric] = []
-        self._flushed = clock()
+        self._pause = flush_s
+        self._due = clock() + flush_s
         self._system = SystemMetrics(self._put, sample_s)
 
     # -- numbers ------------------------------------------------------------------------------
@@ -80,14 +82,17 @@ class RunLog:
             self._waiting += [
                 Metric(key, float(value), int(now * 1000), step) for key, value in values.items()
             ]
-            due = now - self._flushed >= self._flush_s or len(self._waiting) >= _BATCH
-        if due:
-            with suppress(MlflowException, OSError):
-                self._flush()
+        if now < self._due:
+            return
+        try:
+            self._flush()
+            self._pause = self._flush_s
+        except (MlflowException, OSError):
+            self._pause = min(_LONGEST_PAUSE_S, 2.0 * max(self._pause, self._clock() - now))
+        self._due = self._clock() + self._pause
 
     def _flush(self) -> None:
         with self._lock, quiet():
-            self._flushed = self._clock()
             while self._waiting:
                 self._client.log_batch(self.run_id, metrics=self._waiting[:_BATCH])
                 del self._waiting[:_BATCH]

@@ -51,6 +51,7 @@ def promote(
     if not version:
         _history(registry, name, as_json=json)
         return
+    gate.check_move(registry, name, version, alias)
     rows = None
     if registry.resolve(name, alias) not in (None, version):
         rows = _data(registry, name, version, tokenizer, force)

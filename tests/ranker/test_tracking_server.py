@@ -25,7 +25,7 @@ from training.gate import (
 )
 from training.sources import Data
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 QUICK = GateConfig(resamples=50, bursts=BurstConfig(bursts=2, requests=40))
 

@@ -180,6 +180,9 @@ def test_home_is_moved_by_the_environment(tmp_path: Path) -> None:
     assert home.cache.parent == home.outcomes.parent == home.reports.parent == home.root
     assert not home.root.exists()
     assert Home.resolve({}).root.name == "shortfirst"
+    elsewhere = Home.resolve({"SHORTFIRST_TRACKING_URI": "http://mlflow.example:5000"})
+    assert elsewhere.mlflow_uri == "http://mlflow.example:5000"
+    assert Home.resolve({"SHORTFIRST_TRACKING_URI": ""}).mlflow_uri.startswith("sqlite:///")
 
 
 def test_the_database_address_means_the_file_it_names(tmp_path: Path) -> None:

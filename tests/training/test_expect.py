@@ -60,12 +60,12 @@ def test_every_shipped_configuration_is_a_regression_test(name):
 def test_a_file_of_ones_own(tmp_path):
     file = tmp_path / "mine é.toml"
     file.write_text(
-        'served_model = "m"\ndata = "log.jsonl"\nseed = 3\n[trees]\nrounds = 7\n'
+        'served_model = "m"\ndata = "log.jsonl"\n[lexical]\nseed = 3\n[lexical.trees]\nrounds = 7\n'
         '[expected_metrics]\n"test.tau" = { at_least = 0.1 }\n'
     )
     found = configs.read(str(file))
     assert (found.name, found.served_model, found.data) == ("mine é", "m", "log.jsonl")
-    assert (found.fit.seed, found.fit.trees.rounds) == (3, 7)
+    assert (found.train.seed, found.train.lexical.trees.rounds) == (3, 7)
     assert found.expected == {"test.tau": Bound(at_least=0.1)}
     assert configs.read("").expected == {}
 
@@ -74,7 +74,7 @@ def test_a_file_of_ones_own(tmp_path):
     ("text", "message"),
     [
         ("seed = ", "not TOML"),
-        ("[trees]\nround = 3", "trees.round is unknown"),
+        ("[lexical.trees]\nround = 3", "trees.round is unknown"),
         ("expected_metrics = 3", "expected_metrics must be a table"),
         ("served_model = 3", "served_model must be text"),
     ],

@@ -8,7 +8,7 @@ from training.gate.config import BurstConfig, GateConfig
 from training.gate.history import History, Promotion, history
 from training.gate.judge import judge
 from training.gate.promote import GateError, OvertakenError, promote, rollback
-from training.gate.registered import CHAMPION
+from training.gate.registered import CHAMPION, check_move
 from training.gate.rows import SEEN_FILE, seen
 from training.gate.verdict import COLUMNS, Check, Verdict
 
@@ -24,6 +24,7 @@ __all__ = [
     "OvertakenError",
     "Promotion",
     "Verdict",
+    "check_move",
     "history",
     "judge",
     "promote",

@@ -1,0 +1,126 @@
+"""train, promote and rollback as a user meets them, on a table of their own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mlflow")
+
+from typer.testing import CliRunner
+
+from serving.cli import app, console
+
+NAME = "length-ranker-toy"
+SETTINGS = "[lexical.trees]\nrounds = 30\n[calibration]\nknots = 9\n"
+
+
+def table(path: Path, told: float, rows: int = 320) -> Path:
+    """Prompts whose word tells how long the answer is, ``told`` of the time."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for i in range(rows):
+        much = bool(rng.integers(2))
+        word = ("essay", "date")[(rng.random() < told) != much]
+        tokens = int(rng.lognormal(np.log(400 if much else 20), 0.5)) + 1
+        split = ("train", "train", "validation", "test")[i % 4]
+        lines.append(
+            {"prompt": f"{word} of river {i}", "output_tokens": tokens, "model": "toy",
+             "split": split, "id": str(i)}
+        )  # fmt: skip
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory):
+    """A home with version 1 that knows the words, serving, and a configuration."""
+    folder = tmp_path_factory.mktemp("chez moi é")
+    runner = CliRunner()
+    environ = {"SHORTFIRST_HOME": str(folder / "home"), "SHORTFIRST_TRACKING_URI": ""}
+
+    def shortfirst(*arguments: str, status: int = 0):
+        done = runner.invoke(app, list(map(str, arguments)), env=environ)
+        explained = console.explain(done.exception) if done.exception else None
+        got = explained.status if explained else done.exit_code
+        assert got == status, (done.output, done.exception)
+        said = done.stderr + (explained.message if explained else "")
+        return SimpleNamespace(
+            json=json.loads(done.stdout) if "--json" in arguments else None,
+            out=done.stdout,
+            said=said,
+        )
+
+    config = folder / "quick.toml"
+    config.write_text(SETTINGS)
+    data = table(folder / "log.jsonl", told=1.0)
+    first = shortfirst("train", "--data", data, "--config", config, "--json").json
+    assert (first["name"], first["version"], first["promoted"]) == (NAME, "1", True)
+    return SimpleNamespace(run=shortfirst, folder=folder, data=data, config=config)
+
+
+def test_a_worse_challenger_is_refused_with_a_table_and_can_be_forced(user):
+    worse = user.folder / "worse.toml"
+    worse.write_text(SETTINGS + "[lexical.window]\nhead = 1\ntail = 1\n")  # reads next to nothing
+    refused = user.run("train", "--data", user.data, "--config", worse, "--json", status=1).json
+    assert not refused["promoted"]
+    version = refused["version"]
+    checks = {c["name"]: c for c in refused["verdict"]["checks"]}
+    assert not checks["tau-b"]["passed"]
+    assert checks["tau-b"]["difference"] < 0.0
+    shown = user.run("promote", NAME, version, "--dry-run", status=1)
+    assert "orders worse by" in shown.out
+    assert "--force" in shown.said
+    forced = user.run("promote", NAME, version, "--force", "--json").json
+    assert (forced["kind"], forced["version"], forced["promoted"]) == ("force", version, True)
+    back = user.run("rollback", NAME, "--json").json
+    assert (back["kind"], back["version"], back["previous"]) == ("rollback", "1", version)
+    moves = user.run("promote", NAME, "--json").json
+    assert [m["kind"] for m in moves][-3:] == ["promote", "force", "rollback"]
+    assert "no version served before" in user.run("rollback", NAME, status=2).said
+
+
+def test_data_that_is_gone_cannot_be_compared(user):
+    gone = shutil.copy(user.data, user.folder / "gone.jsonl")
+    made = user.run("train", "--data", gone, "--config", user.config, "--no-promote", "--json").json
+    Path(gone).unlink()
+    assert "gone.jsonl" in user.run("promote", NAME, made["version"], status=2).said
+    table(Path(gone), told=1.0, rows=400)
+    changed = user.run("promote", NAME, made["version"], "--json", status=1).json
+    assert "no longer, what version" in changed["verdict"]["obstacle"]
+
+
+STRICT = '[expected_metrics]\n"test.tau" = { at_least = 0.99 }\n'
+
+
+def test_missed_expectations_fail_and_do_not_promote(user):
+    strict = user.folder / "strict.toml"
+    strict.write_text(SETTINGS + STRICT)
+    done = user.run("train", "--data", user.data, "--config", strict, status=1)
+    assert "Missed what the configuration expects" in done.out
+    assert "test.tau" in done.out
+    assert "registered, not promoted" in done.said
+
+
+def test_metrics_that_are_expected_of_other_data_are_not_checked(user):
+    named = user.folder / "named.toml"
+    named.write_text('served_model = "sharegpt"\n' + SETTINGS + STRICT)
+    done = user.run("train", "--data", user.data, "--config", named, "--no-promote", "--json")
+    assert done.json["missed"] == []
+    assert "they are not checked" in done.said
+
+
+def test_addresses_and_names_that_are_none(user):
+    nobody = user.run(
+        "train", "--data", user.data, "--tracking-uri", "http://127.0.0.1:9", status=2
+    )
+    assert "no server answers" in nobody.said
+    assert "nosuch" in user.run("train", "--config", "nosuch", status=2).said
+    two = ("--served-model", "a", "--served-model", "b", "--name", "x")
+    assert "--name" in user.run("train", *two, status=2).said
+    assert "no version 77" in user.run("promote", NAME, "77", status=2).said
