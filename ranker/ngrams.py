@@ -6,7 +6,6 @@ ranker therefore holds weights of buckets, and no text of the prompts that it wa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
@@ -15,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranker.window import Window
+from ranker.words import words
 
-# East Asian scripts put no blanks between words: there, one character is one word.
-_EAST_ASIAN = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_WORD = re.compile(rf"[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]+|[^\w\s]")
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: the high bits of the product mix well
 _NEXT = np.uint64(0x100000001B3)
 _OPENING = np.uint64(0x51ED270B)
@@ -32,8 +29,8 @@ class NgramConfig:
     is a request, "write" elsewhere is a word.
     """
 
-    orders: int = 3
-    bits: int = 18
+    orders: int = 2
+    bits: int = 20
     opening: int = 4
 
     def __post_init__(self) -> None:
@@ -54,48 +51,53 @@ class Counts:
     """Sparse counts: row ``i`` holds ``buckets[starts[i]:starts[i + 1]]``, ascending."""
 
     starts: NDArray[np.int64]  #: [rows + 1]
-    buckets: NDArray[np.int64]  #: [entries]
-    counts: NDArray[np.float64]  #: [entries]
+    buckets: NDArray[np.int32]  #: [entries]
+    counts: NDArray[np.float32]  #: [entries]
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    @property
+    def frequencies(self) -> NDArray[np.float32]:
+        """Dampened term frequencies, ``1 + ln(count)``, [entries]."""
+        return np.float32(1.0) + np.log(self.counts)
 
-def _hashes(words: NDArray[np.uint64], config: NgramConfig) -> NDArray[np.uint64]:
-    parts = [words * _SPREAD]
-    run = words
+
+def _hashes(codes: NDArray[np.uint64], config: NgramConfig) -> NDArray[np.uint64]:
+    parts = [codes * _SPREAD]
+    run = codes
     for order in range(1, config.orders):
-        if len(words) <= order:
+        if len(codes) <= order:
             break
-        run = run[:-1] * _NEXT + words[order:]
+        run = run[:-1] * _NEXT + codes[order:]
         parts.append((run + np.uint64(order)) * _SPREAD)
     if config.opening:
-        parts.append((words[: config.opening] * _NEXT + _OPENING) * _SPREAD)
+        parts.append((codes[: config.opening] * _NEXT + _OPENING) * _SPREAD)
     return np.concatenate(parts) >> np.uint64(64 - config.bits)
 
 
 def count(prompts: Sequence[str], config: NgramConfig, window: Window) -> Counts:
     """Bucket counts of each prompt, one row per prompt; a row without words is empty."""
     starts = np.zeros(len(prompts) + 1, dtype=np.int64)
-    buckets: list[NDArray[np.int64]] = []
-    counts: list[NDArray[np.int64]] = []
+    buckets: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+    counts: list[NDArray[np.float32]] = [np.empty(0, np.float32)]
     for row, prompt in enumerate(prompts):
-        words = _WORD.findall(window.cut(prompt).lower())
-        codes = np.array([crc32(w.encode("utf-8", "surrogatepass")) for w in words], np.uint64)
-        found, times = np.unique(_hashes(codes, config).astype(np.int64), return_counts=True)
-        buckets.append(found)
-        counts.append(times)
-        starts[row + 1] = starts[row] + len(found)
-    if not prompts:
-        return Counts(starts, np.empty(0, np.int64), np.empty(0))
-    return Counts(starts, np.concatenate(buckets), np.concatenate(counts).astype(np.float64))
+        found = words(window.cut(prompt))
+        codes = np.array([crc32(w.encode("utf-8", "surrogatepass")) for w in found], np.uint64)
+        hashes, times = np.unique(_hashes(codes, config), return_counts=True)
+        buckets.append(hashes.astype(np.int32))
+        counts.append(times.astype(np.float32))
+        starts[row + 1] = starts[row] + len(hashes)
+    return Counts(starts, np.concatenate(buckets), np.concatenate(counts))
 
 
 @dataclass(frozen=True, slots=True)
 class NgramWeights:
-    """A linear model over TF-IDF of hashed n-grams; ``idf`` and ``coefficients`` are [buckets].
+    """A linear model over weighted counts of hashed n-grams.
 
-    TF is ``1 + ln(count)``, rows have unit Euclidean norm; an ``idf`` of 0 drops a bucket.
+    ``idf`` [buckets] says how much a bucket counts: its inverse document frequency, times what
+    training found it to tell; 0 drops it. ``coefficients`` [buckets] say which way. Term
+    frequencies are ``1 + ln(count)``, rows have unit Euclidean norm.
     """
 
     idf: NDArray[np.float32]
@@ -111,22 +113,9 @@ class NgramWeights:
 
     def predict(self, counts: Counts) -> NDArray[np.float64]:
         """One number per row of ``counts``; the intercept for a row without known words."""
-        tfidf = (1.0 + np.log(counts.counts)) * self.idf[counts.buckets]
+        tfidf = counts.frequencies * self.idf[counts.buckets]
         rows = np.repeat(np.arange(len(counts)), np.diff(counts.starts))
         dot = np.bincount(rows, tfidf * self.coefficients[counts.buckets], len(counts))
         norm = np.sqrt(np.bincount(rows, tfidf * tfidf, len(counts)))
         scores: NDArray[np.float64] = dot / np.where(norm > 0.0, norm, 1.0) + self.intercept
         return scores
-
-
-def document_frequency_weights(
-    counts: Counts, config: NgramConfig, least: int = 2
-) -> NDArray[np.float32]:
-    """Smoothed inverse document frequency ``ln((1 + n) / (1 + df)) + 1`` per bucket.
-
-    Buckets seen in fewer than ``least`` prompts get 0: they would be learnt by heart.
-    """
-    seen = np.bincount(counts.buckets, minlength=config.buckets)
-    idf = np.log((1.0 + len(counts)) / (1.0 + seen)) + 1.0
-    idf[seen < least] = 0.0
-    return np.asarray(idf, dtype=np.float32)

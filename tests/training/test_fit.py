@@ -7,12 +7,20 @@ import pytest
 
 from ranker.metrics import order
 from ranker.types import FinishReason
-from training.config import FitConfig, TreeConfig
+from training.config import LABELS, OBJECTIVES
 from training.fit import train
+from training.lexical import fit_lexical
+from training.tiers import TrainConfig
 
 
 def fitted(examples, config, **options):
     return train(examples, config, served_model="toy", name="length-ranker-toy", **options)
+
+
+def trees(config, **changes):
+    """``config`` with other settings of the trees."""
+    lexical = replace(config.lexical, trees=replace(config.lexical.trees, **changes))
+    return replace(config, lexical=lexical)
 
 
 def tau(trained, examples) -> float:
@@ -21,13 +29,14 @@ def tau(trained, examples) -> float:
     return order(scores, [e.output_tokens for e in held], resamples=0).tau
 
 
-@pytest.mark.parametrize("objective", ["regression_l1", "lambdarank"])
-def test_both_objectives_learn_the_order(examples, quick, objective):
-    config = replace(quick, trees=replace(quick.trees, objective=objective))
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("label", LABELS)
+def test_every_objective_learns_the_order(examples, quick, objective, label):
+    config = trees(quick, objective=objective, label=label)
     trained = fitted(examples, config)
     assert tau(trained, examples) > 0.4
-    assert len(trained.curve) == config.trees.rounds
-    assert all(np.isfinite(trained.curve))
+    assert len(trained.curves["lexical"]) == config.lexical.trees.rounds
+    assert all(np.isfinite(trained.curves["lexical"]))
 
 
 def test_the_same_input_gives_the_same_ranker(examples, quick):
@@ -60,7 +69,7 @@ def test_held_out_rows_of_other_models_are_not_trained_on(examples, helpers, qui
     every = fitted(examples, quick, auxiliary=helpers).ranker.forecast(prompts)
     train_only = [e for e in helpers if e.split == "train"]
     assert fitted(examples, quick, auxiliary=train_only).ranker.forecast(prompts) == every
-    none = replace(quick, auxiliary_weight=0.0)
+    none = replace(quick, lexical=replace(quick.lexical, auxiliary_weight=0.0))
     assert fitted(examples, none, auxiliary=helpers).ranker.forecast(prompts) == fitted(
         examples, none
     ).ranker.forecast(prompts)
@@ -80,8 +89,40 @@ def test_a_limit_does_not_shorten_the_forecast(examples, quick):
     assert naive <= 300 < honest
 
 
+@pytest.mark.parametrize("label", LABELS)
+def test_draws_and_bounds_are_learnt_from(examples, quick, label):
+    twice = [replace(e, output_tokens=2 * e.output_tokens) for e in examples if e.split == "train"]
+    drawn = [*examples, *twice]
+    cut = [
+        replace(e, output_tokens=min(e.output_tokens, 200), finish_reason=FinishReason.LENGTH)
+        if e.output_tokens >= 200
+        else e
+        for e in drawn
+    ]
+    config = trees(quick, label=label)
+    assert tau(fitted(cut, config), examples) > 0.4
+
+
+def test_trees_grow_on_a_sample_of_many_rows(examples, quick):
+    few = trees(quick, most_rows=150)
+    trained = fitted(examples, few)
+    assert tau(trained, examples) > 0.4
+    assert fitted(examples, few).ranker.forecast(["an essay"]) == trained.ranker.forecast(
+        ["an essay"]
+    )
+
+
+def test_only_bounds_leave_no_lengths_to_learn(examples, quick):
+    cut = [replace(e, finish_reason=FinishReason.ABORT) for e in examples]
+    config = trees(quick, label="log_tokens")
+    with pytest.raises(ValueError, match="answers that ended"):
+        fit_lexical(cut, config.lexical)
+    with pytest.raises(ValueError, match="no training rows"):
+        fit_lexical([], quick.lexical)
+
+
 def test_too_few_rows_are_refused(examples):
     with pytest.raises(ValueError, match="too few to train on"):
-        fitted(examples[:40], FitConfig(trees=TreeConfig(rounds=1)))
+        fitted(examples[:40], TrainConfig())
     with pytest.raises(ValueError, match="0 validation rows"):
-        fitted([e for e in examples if e.split == "train"], FitConfig())
+        fitted([e for e in examples if e.split == "train"], TrainConfig())

@@ -1,0 +1,60 @@
+"""What the lexical tier learns of each prompt: where its answers stand among all answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.draws import prompt_numbers
+from training.lists import rank_shares
+from training.sources import Example, Lengths
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """One row per prompt and model: ``shares`` [rows] in (0, 1) and ``weights`` [rows]."""
+
+    prompts: list[str]
+    shares: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], weight: float = 1.0) -> Targets:
+        """Rank shares of one model's answers; the draws of one prompt become their mean.
+
+        A censored answer stands where it is expected to (:func:`training.lists.rank_shares`). A
+        prompt drawn ``k`` times weighs ``weight * 2k / (k + 1)``: the mean of more draws is surer,
+        yet what words cannot tell of a prompt does not average out.
+        """
+        lengths = Lengths.of(examples)
+        shares = rank_shares(lengths.tokens, lengths.censored)
+        prompts = dict.fromkeys(e.prompt for e in examples)  # in the order of the numbers below
+        rows = prompt_numbers(examples)
+        draws = np.bincount(rows).astype(np.float64)
+        means = np.bincount(rows, shares) / draws
+        return cls(list(prompts), means, weight * 2.0 * draws / (draws + 1.0))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Targets]) -> Targets:
+        kept = list(parts)
+        return cls(
+            [prompt for part in kept for prompt in part.prompts],
+            np.concatenate([part.shares for part in kept]),
+            np.concatenate([part.weights for part in kept]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.prompts)
+
+
+def gather(own: Sequence[Example], auxiliary: Sequence[Example], weight: float) -> Targets:
+    """Rows of the model to serve, then, with ``weight``, those of every other model, each model's
+    lengths as ranks among its own."""
+    models = sorted({e.model for e in auxiliary})
+    others = (Targets.of([e for e in auxiliary if e.model == m], weight) for m in models)
+    return Targets.joined((Targets.of(own), *others))
