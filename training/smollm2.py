@@ -21,13 +21,11 @@ from training.sources import Data, Example, without_leaks
 
 SERVED_MODEL = "smollm2-135m-instruct"
 LENGTHS = "smollm2_lengths.parquet"
-#: Of the file. ``engine``: what generated the answers.
+#: Of the file. ``engine``: what generated the answers, with its version where that is known.
 COLUMNS = (
     "conversation_id", "engine", "draw", "temperature", "repetition_penalty", "prompt_tokens",
     "output_tokens", "finish_reason", "split",
 )  # fmt: skip
-#: The engine that comes with shortfirst.
-OWN = "shortfirst"
 
 
 @dataclass(frozen=True, slots=True)

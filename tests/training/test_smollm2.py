@@ -78,16 +78,16 @@ def test_what_cannot_be_loaded_is_said():
         smollm2.agreement(NOT_MEASURED)
 
 
-def test_labels_replace_those_of_an_earlier_run_and_nothing_else(rows, tmp_path, monkeypatch):
-    others = [row for row in rows if row["engine"] != smollm2.OWN]
-    label = {**others[0], "model": smollm2.SERVED_MODEL, "seed": 1, "prompt_hash": "x"}
+def test_labels_replace_those_of_an_earlier_run_and_nothing_else(rows):
+    label = {**rows[0], "model": smollm2.SERVED_MODEL, "seed": 1, "prompt_hash": "x"}
     labels = [{**label, "draw": draw} for draw in (0, 1)]
-    once = bundle.merged(rows, labels)
-    assert len(once) == len(others) + 2
-    assert [row for row in once if row["engine"] != smollm2.OWN] == others
-    assert bundle.merged(once, labels[:1]) == bundle.merged(rows, labels[:1])
+    once = bundle.merged(rows, labels, "new")
+    assert [row for row in once if row["engine"] != "new"] == rows
+    assert len(once) == len(rows) + 2
+    assert bundle.merged(once, labels[:1], "new") == bundle.merged(rows, labels[:1], "new")
+    assert len(bundle.merged(once, labels, "newer")) == len(rows) + 4
     with pytest.raises(ValueError, match="model must be smollm2"):
-        bundle.merged(rows, [{**label, "model": "another"}])
+        bundle.merged(rows, [{**label, "model": "another"}], "new")
 
 
 def test_engines_are_compared_on_the_prompts_that_both_answered():
@@ -97,14 +97,14 @@ def test_engines_are_compared_on_the_prompts_that_both_answered():
 
     names = "abcdef"
     first, second, other = (3, 9, 4, 8, 1, 7), (4, 8, 5, 9, 2, 6), (9, 3, 8, 4, 7, 1)
-    rows = [row(n, "vllm", d, x[i]) for d, x in enumerate((first, second))
+    rows = [row(n, "x", d, y[i]) for d, y in enumerate((first, second))
             for i, n in enumerate(names)]  # fmt: skip
-    rows += [row(n, smollm2.OWN, 0, other[i]) for i, n in enumerate(names)]
-    rows.append(row("g", smollm2.OWN, 0, 5))
-    found = bundle.between_engines(rows)
-    assert found["vllm"].tau == pytest.approx(kendalltau(first, second).statistic)
-    assert found["between"].tau == pytest.approx(kendalltau(first, other).statistic)
-    assert (found["between"].prompts, found[smollm2.OWN].prompts) == (6, 0)
+    rows += [row(n, "y", 0, other[i]) for i, n in enumerate(names)]
+    rows.append(row("g", "y", 0, 5))
+    found = bundle.agreements(rows)
+    assert found["x"].tau == pytest.approx(kendalltau(first, second).statistic)
+    assert found["x and y"].tau == pytest.approx(kendalltau(first, other).statistic)
+    assert (found["x and y"].prompts, found["y"].prompts) == (6, 0)
 
 
 def test_the_file_is_small(rows):

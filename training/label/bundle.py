@@ -1,15 +1,15 @@
-"""``python -m training.label.bundle LENGTHS.parquet``: what ``label`` measured of the bundled model
-becomes part of the lengths that come with the package.
+"""``python -m training.label.bundle ENGINE LENGTHS.parquet``: what ``label`` measured of the
+bundled model on ENGINE becomes part of the lengths that come with the package.
 
-The rows that vLLM measured stay; those of an earlier run of ``label`` are replaced. How the two
-engines agree is printed: lengths may be pooled when one engine's draw orders the other's about as
-well as its own second draw does.
+Rows of that engine are replaced, all others stay. How engines agree is printed: lengths may be
+pooled when one engine's draw orders the other's about as well as its own second draw does.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -20,51 +20,47 @@ from training.label import table
 
 
 def merged(
-    bundled: Iterable[Mapping[str, Any]], labels: Iterable[Mapping[str, Any]]
+    bundled: Iterable[Mapping[str, Any]], labels: Iterable[Mapping[str, Any]], engine: str
 ) -> list[dict[str, Any]]:
     """Rows of other engines in ``bundled`` and all of ``labels``, ids and numbers only.
 
     Raises ``ValueError`` when the labels are another model's.
     """
-    found = [dict(row) for row in bundled if row["engine"] != smollm2.OWN]
+    found = [dict(row) for row in bundled if row["engine"] != engine]
     for row in labels:
         if row["model"] != smollm2.SERVED_MODEL:
             raise ValueError(f"model must be {smollm2.SERVED_MODEL}, got {row['model']}")
-        found.append({**row, "engine": smollm2.OWN})
+        found.append({**row, "engine": engine})
     rows = [{name: row[name] for name in smollm2.COLUMNS} for row in found]
     return sorted(rows, key=lambda row: tuple(row.values()))
 
 
-def between_engines(
-    rows: Iterable[Mapping[str, Any]], *, bounds: bool = True
-) -> dict[str, Ceiling]:
-    """tau-b between an engine's own draws, of each, and ``between`` the first draws of two.
+def agreements(rows: Iterable[Mapping[str, Any]], *, bounds: bool = True) -> dict[str, Ceiling]:
+    """tau-b between each engine's own draws, and between the first draws of each two engines.
 
     Of the calm setting; ``bounds`` as in :func:`ranker.metrics.ceiling`.
     """
     calm = [row for row in rows if smollm2.Setting.of(row) == smollm2.CALM]
-    parts = {
-        engine: [row for row in calm if row["engine"] == engine]
-        for engine in sorted({row["engine"] for row in calm})
-    }
-    parts["between"] = [row for row in calm if row["draw"] == 0]
+    engines = sorted({row["engine"] for row in calm})
+    parts = {engine: [row for row in calm if row["engine"] == engine] for engine in engines}
+    for pair in combinations(engines, 2):
+        parts[" and ".join(pair)] = [r for r in calm if r["engine"] in pair and r["draw"] == 0]
     draws = {name: Draws.of(smollm2.examples(part)) for name, part in parts.items()}
     return {name: ceiling(d.tokens, d.censored, bounds=bounds) for name, d in draws.items()}
 
 
-def main(path: Path) -> None:
+def main(engine: str, labels: Path) -> None:
     import pyarrow.parquet as pq
 
-    rows = merged(smollm2.rows(), pq.read_table(path).to_pylist())
+    rows = merged(smollm2.rows(), pq.read_table(labels).to_pylist(), engine)
     table.write(Path(__file__).parents[1] / "data" / smollm2.LENGTHS, rows)
     print(f"{len(rows):,} rows")
     for bounds in (True, False):
-        for name, each in between_engines(rows, bounds=bounds).items():
-            print(
-                f"{name}: tau-b {each.tau:.3f} ({each.low:.3f} to {each.high:.3f}), "
-                f"{each.prompts:,} prompts, limits as {'bounds' if bounds else 'lengths'}"
-            )
+        print(f"Answers that were cut count as {'bounds' if bounds else 'lengths'}:")
+        for name, each in agreements(rows, bounds=bounds).items():
+            interval = f"{each.low:.3f} to {each.high:.3f}"
+            print(f"  {name}: tau-b {each.tau:.3f} ({interval}), {each.prompts:,} prompts")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1], Path(sys.argv[2]))
