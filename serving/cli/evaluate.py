@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,9 @@ def evaluate(
     traffic: Annotated[
         str, typer.Option(help="A slice of other traffic in held-out buckets, or all.")
     ] = "",
+    slices: Annotated[
+        bool, typer.Option("--slices", help="By language, code, length and novelty as well.")
+    ] = False,
     tokenizer: training_data.Tokenizer = None,
     tracking_uri: TrackingUri = "",
     recipes: Annotated[
@@ -95,7 +99,9 @@ def evaluate(
     from serving.cli import console, tables
     from serving.paths import Home
     from training import evaluate as judge
+    from training import honesty
     from training.bundled import corpus
+    from training.slices import SliceRow, by_slice
     from training.sources import Example
     from training.traffic import SLICES, shifted
 
@@ -123,9 +129,15 @@ def evaluate(
         )
         rows += [(name, *cells) for cells in tables.rows(found)]
     console.show(("traffic", *tables.COLUMNS), rows, as_json=json)
-    if not json and not traffic:
-        (examples,) = sets.values()
-        if len(examples) < 10:
-            return
-        flat = judge.flatness(loaded.forecast([e.prompt for e in examples]), examples)
-        console.note(f"Forecasts: {flat}.")
+    if json or traffic:
+        return
+    (examples,) = sets.values()
+    forecasts = loaded.forecast([e.prompt for e in examples])
+    if len(examples) >= judge.LEAST_ROWS:
+        console.note(f"Forecasts: {judge.flatness(forecasts, examples)}.")
+    if len(examples) >= honesty.LEAST_ROWS:
+        console.note(f"Forecasts are {honesty.honesty(forecasts, examples, seed=seed)}.")
+    if slices:
+        parts = by_slice(forecasts, examples, seed=seed)
+        columns = [f.name for f in fields(SliceRow)]
+        console.print_table(columns, [list(asdict(part).values()) for part in parts])

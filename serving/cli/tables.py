@@ -20,6 +20,8 @@ COLUMNS = (
     "tau_low",
     "tau_high",
     "pair_accuracy",
+    "short_long",
+    "tau_of_ceiling",
     "p50_coverage",
     "p90_coverage",
 )
@@ -28,7 +30,10 @@ COLUMNS = (
 def rows(table: Sequence[Row]) -> list[tuple[object, ...]]:
     """Cells in the order of :data:`COLUMNS`."""
     return [
-        (r.ranker, r.rows, r.censored, r.tau, r.low, r.high, r.accuracy, r.p50, r.p90)
+        (
+            *(r.ranker, r.rows, r.censored, r.tau, r.low, r.high),
+            *(r.accuracy, r.short_long, r.share, r.p50, r.p90),
+        )
         for r in table
     ]
 
