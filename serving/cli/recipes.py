@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -166,17 +167,19 @@ def _results(
     from training.recipes.run import known
 
     setup = Setup(EncoderConfig(seed=choice.seed), epochs=1 if choice.quick else choice.epochs)
-    found: dict[str, Fitted] = {}
-    for recipe in chosen:
-        kept = known(recipe, benchmark, setup, store)
-        if kept is None and not choice.kept:
-            try:
-                kept = _run(recipe, benchmark, setup, store)
-            except KeyboardInterrupt:
-                return found, True
-        if kept is not None:
-            found[recipe.name] = kept
-    return found, False
+    kept = {recipe.name: known(recipe, benchmark, setup, store) for recipe in chosen}
+    todo = [] if choice.kept else [recipe for recipe in chosen if kept[recipe.name] is None]
+    start = time.monotonic()
+    stopped = False
+    for done, recipe in enumerate(todo, start=1):
+        try:
+            kept[recipe.name] = _run(recipe, benchmark, setup, store)
+        except KeyboardInterrupt:
+            stopped = True
+            break
+        left = (time.monotonic() - start) / done * (len(todo) - done) / 60.0
+        console.note(f"{benchmark.name}: {done} of {len(todo)} trained, about {left:.0f} min to go")
+    return {name: fitted for name, fitted in kept.items() if fitted is not None}, stopped
 
 
 def _run(recipe: Recipe, benchmark: Benchmark, setup: Setup, store: Store) -> Fitted:
