@@ -46,13 +46,13 @@ class ListLengths:
     ) -> ListLengths:
         """From ``[lists, size, draws]`` or, with one draw each, ``[lists, size]``; what is left out
         is: nothing censored, nothing padding, all of weight 1."""
-        fill = torch.zeros_like(tokens, dtype=torch.bool)
-        parts = [tokens, fill if censored is None else censored, ~fill if mask is None else mask]
+        censored = torch.zeros_like(tokens, dtype=torch.bool) if censored is None else censored
+        mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         if tokens.ndim == 2:
-            parts = [part.unsqueeze(-1) for part in parts]
+            tokens, censored, mask = (part.unsqueeze(-1) for part in (tokens, censored, mask))
         if weights is None:
-            weights = torch.ones(parts[0].shape[:2], dtype=tokens.dtype, device=tokens.device)
-        return cls(*parts, weights)
+            weights = torch.ones(tokens.shape[:2], dtype=tokens.dtype, device=tokens.device)
+        return cls(tokens, censored, mask, weights)
 
     @property
     def present(self) -> Tensor:

@@ -26,7 +26,7 @@ def log_density(t: Tensor, nu: float) -> Tensor:
 
 def log_survival(t: Tensor, nu: float) -> Tensor:
     """``log P(T > t)``, in double precision inside, far tails included."""
-    value: Tensor = _LogSurvival.apply(t, nu)
+    value: Tensor = _LogSurvival.apply(t, nu)  # type: ignore[no-untyped-call]
     return value
 
 

@@ -14,7 +14,7 @@ from ranker.losses.lengths import ListLengths
 from training.encoder.rows import Rows
 
 Index = NDArray[np.int64]
-#: Batches cut from one sorted chunk. Wider chunks pad less, but hardly: 24 pad by 3 %.
+#: Batches cut from one sorted chunk. On real chat 24 of them pad by 5 %, 8 by 16 %.
 _CHUNK = 24
 
 
@@ -72,7 +72,13 @@ def lengths(rows: Rows, index: Index, device: torch.device) -> ListLengths:
     """The lengths at ``index`` as one list; -1 is padding."""
     there = np.where(index < 0, 0, index)
     mask = rows.mask[there] & (index >= 0)[:, None]
-    columns = (rows.tokens[there].astype(np.float32), rows.censored[there], mask)
-    parts = [torch.from_numpy(column)[None].to(device) for column in columns]
-    weights = torch.from_numpy(rows.weights[there].astype(np.float32))[None].to(device)
-    return ListLengths(*parts, weights)
+
+    def tensor(column: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(column)[None].to(device)
+
+    return ListLengths(
+        tensor(rows.tokens[there].astype(np.float32)),
+        tensor(rows.censored[there]),
+        tensor(mask),
+        tensor(rows.weights[there].astype(np.float32)),
+    )

@@ -15,6 +15,6 @@ def autocast_type(precision: str, device: torch.device) -> torch.dtype | None:
 
 def _has_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     has = torch.cpu.get_capabilities()
     return bool(has.get("amx_bf16") or has.get("avx512_bf16") or has.get("bf16"))
