@@ -9,7 +9,7 @@ there is. Format: ``GBDT::SaveModelToString`` and ``Tree::ToString`` of LightGBM
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,7 +144,7 @@ def _check_tree(lines: list[str], columns: int) -> None:
         raise ValueError("left_child and right_child make no tree")
 
 
-def _numbers(name: str, text: str, kind: type, count: int | None = None) -> NDArray[np.float64]:
+def _numbers(name: str, text: str, kind: type, count: int | None = None) -> NDArray[Any]:
     """Numbers between blanks, finite; ``count`` of them when that is given."""
     words = text.split(" ") if text else []
     if count is not None and len(words) != count:

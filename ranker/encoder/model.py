@@ -26,10 +26,9 @@ class EncoderModel:
     models that it tells apart, number ``i + 1`` being ``models[i]``.
 
     Prompts go through one at a time. An int8 network measures the range of each matrix as it
-    passes, and in a batch that range is the neighbours': a prompt's score would depend on its
-    company (on MiniLM by a tenth of the spread of the embeddings). Alone there is no padding
-    either, and the activations of 128 tokens stay in a core's cache where those of 32 prompts do
-    not: see the figures in :mod:`ranker.encoder.export`.
+    passes, and in a batch that range is the neighbours' too: a prompt's score would depend on its
+    company. Alone there is no padding either, and the activations of 128 tokens stay in a core's
+    cache where those of 32 prompts do not: see the figures in :mod:`ranker.encoder.export`.
 
     The session is made at the first use, once, and shared by threads.
     """
