@@ -66,6 +66,7 @@ def fitted(
     if kept is not None:
         return kept
     at = key(recipe, benchmark, setup)
+    before = store.get(at)  # of other trials after the same training
     work = store.folder / f"{at}.work"
     start = clock()
     scorer = recipe.fit(benchmark, replace(setup, workdir=work))
@@ -74,7 +75,10 @@ def fitted(
         recipe.name,
         minutes,
         _milliseconds(scorer, benchmark.trials[0].examples[:_TIMED], clock),
-        {asked(rows): _scores(scorer, rows) for rows in _scored(benchmark)},
+        {
+            **({} if before is None else before.scores),
+            **{asked(rows): _scores(scorer, rows) for rows in _scored(benchmark)},
+        },
     )
     store.put(at, found)
     shutil.rmtree(work, ignore_errors=True)
