@@ -124,6 +124,8 @@ def label(
     every = asked.of_table(prompts) if prompts else asked.of_sharegpt(corpus(home.cache))
     chosen = choose(every, splits=split or SPLITS, most_chars=most_prompt_chars, limit=limit)
     texts = {prompt.key: prompt.text for prompt in every} if keep_prompts else None
+    names = [name for prompt in every for name in (prompt.id, prompt.conversation)]
+    table.check(out, [*names, *(texts or {}).values()])
     ended = ""
 
     async def ask(url: str) -> None:
@@ -131,6 +133,7 @@ def label(
             await run(wanted, sampling, client, journal, concurrency=concurrency, told=shown.add)
 
     with Journal(record, sampling) as journal:
+        table.rows(journal.labels, sampling, texts)  # refused now, not in the end
         wanted = missing(chosen, draws, journal.labels)
         shown = Shown(len(wanted))
         try:
@@ -180,10 +183,14 @@ def label(
 
 
 async def _only_model(endpoint: str, key: str) -> str:
-    from training.label.client import Client
+    from serving.cli.console import UserError
+    from training.label.client import Client, EndpointFailed, PromptRefused
 
-    async with Client(endpoint, key) as client:
-        names = await client.models()
+    try:
+        async with Client(endpoint, key) as client:
+            names = await client.models()
+    except (EndpointFailed, PromptRefused) as error:
+        raise UserError(f"{error}; name the model with --model", status=1) from None
     if len(names) != 1:
         raise ValueError(
             f"--model must be named: {endpoint} serves {len(names)} models"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ranker.types import FinishReason
+from serving.cli.console import UserError
 from serving.cli.label import label
 from tests.serving.openai_parts import bundled_folder
 from tests.training.label.endpoint import Endpoint, serving
@@ -134,6 +135,11 @@ def test_mistakes_are_told_before_anything_is_asked(
     ):
         with pytest.raises(ValueError, match=message):
             label(prompts=prompts, endpoint=endpoint.url, **options)  # type: ignore[arg-type]
+    endpoint.models = ()
+    with pytest.raises(ValueError, match="serves 0 models"):
+        label(out, prompts, endpoint.url)
+    with pytest.raises(UserError, match=r"401.*--model"):
+        label(out, prompts, endpoint.url.replace("/v1", "/locked"))
     assert mine.read_bytes() == b"not made by label"
     assert endpoint.bodies == []
     assert list(tmp_path.glob("*.journal")) == []

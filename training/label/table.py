@@ -69,14 +69,7 @@ def write(path: Path, table: list[dict[str, Any]]) -> None:
             import pyarrow as pa
             import pyarrow.parquet as pq
 
-            try:
-                columns = pa.Table.from_pylist(table)
-            except UnicodeEncodeError:
-                raise ValueError(
-                    f"{path}: a prompt holds half of a surrogate pair, for which Parquet has no "
-                    f"place; write .jsonl"
-                ) from None
-            pq.write_table(columns, made, compression="zstd")
+            pq.write_table(pa.Table.from_pylist(table), made, compression="zstd")
         else:
             with made.open("w", encoding="utf-8") as out:
                 out.writelines(json.dumps(row) + "\n" for row in table)
@@ -85,7 +78,18 @@ def write(path: Path, table: list[dict[str, Any]]) -> None:
         made.unlink(missing_ok=True)
 
 
-def check(path: Path) -> None:
-    """Raises ``ValueError`` for a name that does not say how to write it."""
+def check(path: Path, texts: Iterable[str] = ()) -> None:
+    """Raises ``ValueError`` for a name that does not say how to write it, or when Parquet has no
+    place for one of ``texts``: it holds half of a surrogate pair."""
     if path.suffix not in KINDS:
         raise ValueError(f"{path}: must end in {' or '.join(KINDS)}")
+    if path.suffix == ".parquet" and any(map(_halved, texts)):
+        raise ValueError(f"{path}: a prompt or id holds half of a surrogate pair; write .jsonl")
+
+
+def _halved(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -58,6 +58,9 @@ def serving() -> Iterator[Endpoint]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            if not self.path.startswith("/v1/"):
+                self._send(*error(401, "locked"))
+                return
             self._send(200, {}, {"data": [{"id": name} for name in endpoint.models]})
 
         def do_POST(self) -> None:

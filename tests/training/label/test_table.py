@@ -60,8 +60,10 @@ def test_what_cannot_be_written_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no label"):
         table.write(tmp_path / "lengths.parquet", [])
     half = table.rows(LABELS[:1], SAMPLING, {p.key: "\ud800" for p in PROMPTS})
+    table.check(tmp_path / "whole.parquet", ["é", "🙂", "\0"])
     with pytest.raises(ValueError, match="surrogate"):
-        table.write(tmp_path / "half.parquet", half)
+        table.check(tmp_path / "half.parquet", ["whole", "\ud800"])
+    table.check(tmp_path / "half.jsonl", ["\ud800"])
     table.write(tmp_path / "half.jsonl", half)
     assert {e.prompt for e in read_table(tmp_path / "half.jsonl").examples} == {"\ud800"}
     with pytest.raises(ValueError, match=r"p\d.*--keep-prompts"):
