@@ -8,7 +8,7 @@ between two are paired.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from training.sources import Lengths
 
 Floats = NDArray[np.float64]
 _CONFIDENCE = 0.95
-_CENTRES = {"mean": np.nanmean, "median": np.nanmedian}
+_CENTRES: Mapping[str, Callable[..., Floats]] = {"mean": np.nanmean, "median": np.nanmedian}
 
 
 @dataclass(frozen=True, slots=True)
