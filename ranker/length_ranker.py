@@ -19,7 +19,7 @@ from ranker.types import Forecast
 POOLED = "pooled"
 
 
-class Novelty(Protocol):
+class NoveltyMeasure(Protocol):
     """How strange prompts are to a model, as shares in [0, 1] of the traffic like its training."""
 
     def of(self, prompts: Sequence[str], prediction: Prediction) -> NDArray[np.float64]: ...
@@ -42,7 +42,7 @@ class LengthRanker:
     version: str = "unregistered"
     calibrations: Mapping[str, Calibrator] = field(default_factory=dict)
     scales: Mapping[str, Scale] = field(default_factory=dict)
-    novelty: Novelty | None = None
+    novelty: NoveltyMeasure | None = None
 
     def __post_init__(self) -> None:
         if self.scales and set(self.scales) != {"", *self.calibrations}:

@@ -8,7 +8,7 @@ from ranker import scale
 from ranker.calibration import CalibrationConfig
 from ranker.calibrator import Calibrator
 from ranker.calibrators import fit_calibrator
-from ranker.length_ranker import POOLED, LengthRanker, Novelty
+from ranker.length_ranker import POOLED, LengthRanker, NoveltyMeasure
 from ranker.prediction import LengthModel, Prediction
 from ranker.scale import Scale
 from training.draws import prompt_numbers
@@ -25,7 +25,7 @@ def calibrated(
     *,
     served_model: str,
     name: str,
-    novelty: Novelty | None = None,
+    novelty: NoveltyMeasure | None = None,
 ) -> LengthRanker:
     """A ranker of ``model``, calibrated on ``held`` rows, those of validation.
 
