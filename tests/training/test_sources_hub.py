@@ -165,3 +165,5 @@ def test_data_sets_that_are_none(tmp_path, tokenizer):
         read_hub(str(tmp_path / "nowhere"), tokenizer)
     with pytest.raises(ValueError, match="no tokenizer there"):
         read_hub(str(tmp_path / "y"), tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="files are of several models; name one"):
+        read_hub("LLM-ltr/Llama3-Trace", tokenizer)

@@ -20,6 +20,8 @@ from training.split import RESERVED
 
 #: The one file to read of a data set whose files differ in layout.
 FILES = {"anon8231489123/ShareGPT_Vicuna_unfiltered": "ShareGPT_V3_unfiltered_cleaned_split.json"}
+#: Data sets whose files are of several models, which the rows do not tell apart.
+MIXED = ("LLM-ltr/Llama3-Trace",)
 _BATCH = 1000
 
 
@@ -41,9 +43,11 @@ def read_hub(
     with ``tokenizer``: lengths are those of ``served_model`` only when it is that model's. An
     answer of ``limit`` tokens or more was cut off. Opening turns only, unless ``later``. ``files``
     picks files of the data set, ``part`` its split, ``most`` its first rows; our own splits are by
-    conversation, or else by prompt. Raises ``ValueError`` when the data set cannot be read or is
-    of no known layout.
+    conversation, or else by prompt. Raises ``ValueError`` when the data set cannot be read, is of
+    no known layout or holds several models' answers.
     """
+    if name in MIXED and files is None:
+        raise ValueError(f"{name}: its files are of several models; name one, as hf:{name}#FILE")
     tokens = TokenCounter(tokenizer)
     wanted = None if served_model == EVERY_MODEL else served_model
     rows = islice(_rows(name, files or FILES.get(name), part), most)
