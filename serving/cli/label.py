@@ -72,6 +72,13 @@ def label(
     ] = False,
     concurrency: Annotated[int, typer.Option(help="Requests in flight.")] = 16,
     timeout: Annotated[float, typer.Option(help="Seconds that one answer may take.")] = 600.0,
+    minutes: Annotated[
+        float,
+        typer.Option(
+            help="Ask for nothing more after so long and wait for what is in flight; 0: no end. "
+            "Ctrl-C does not wait, and what is in flight then are the long answers."
+        ),
+    ] = 0.0,
     dtype: Annotated[str, typer.Option(help="Of an engine that is started.")] = "auto",
     threads: Annotated[int, typer.Option(help="Of an engine that is started.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -83,6 +90,7 @@ def label(
     """
     import asyncio
     import os
+    import time
     from contextlib import ExitStack
     from dataclasses import asdict
 
@@ -105,6 +113,8 @@ def label(
 
     if api not in ("chat", "completions"):
         raise ValueError(f"--api must be chat or completions, got {api!r}")
+    if not minutes >= 0:
+        raise ValueError(f"--minutes must be at least 0, got {minutes}")
     table.check(out)
     record = journal_of(out)
     if out.exists() and not record.exists():
@@ -129,8 +139,16 @@ def label(
     ended = ""
 
     async def ask(url: str) -> None:
+        end = time.monotonic() + 60.0 * minutes
+
+        def over() -> bool:
+            return bool(minutes) and time.monotonic() >= end
+
         async with Client(url, key, timeout_s=timeout) as client:
-            await run(wanted, sampling, client, journal, concurrency=concurrency, told=shown.add)
+            await run(
+                wanted, sampling, client, journal,
+                concurrency=concurrency, told=shown.add, over=over,
+            )  # fmt: skip
 
     with Journal(record, sampling) as journal:
         table.rows(journal.labels, sampling, texts)  # refused now, not in the end

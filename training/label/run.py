@@ -48,9 +48,12 @@ async def run(
     *,
     concurrency: int = 16,
     told: Callable[[Label], None] = lambda label: None,
+    over: Callable[[], bool] = lambda: False,
 ) -> None:
     """Ask for ``wanted``, ``concurrency`` at a time, and journal each answer as it comes.
 
+    Once ``over`` is true nothing more is asked, and what is in flight is waited for: the answers
+    that are missing when a run is cut are the long ones, so a run that was cut has too few of them.
     Raises ``EndpointFailed`` when the endpoint fails or refuses prompt after prompt; what was
     answered until then is in the journal.
     """
@@ -61,6 +64,8 @@ async def run(
 
     async def worker() -> None:
         for prompt, draw in work:
+            if over():
+                return
             seed = sampling.seed_of(prompt.key, draw)
             try:
                 answer = await endpoint.ask(prompt.text, sampling, seed)

@@ -180,6 +180,20 @@ async def test_a_run_that_breaks_off_goes_on_and_ends_as_one_that_did_not(endpoi
     assert b"secret" not in (tmp_path / "broken").read_bytes()
 
 
+async def test_a_run_that_is_over_waits_for_what_is_in_flight(endpoint, tmp_path):
+    asked = iter(range(4))
+    with Journal(tmp_path / "j", SAMPLING) as journal:
+        async with client(endpoint) as made:
+            await run(
+                missing(PROMPTS, 1, []), SAMPLING, made, journal,
+                concurrency=2, over=lambda: next(asked, None) is None,
+            )  # fmt: skip
+        assert [x.key for x in sorted(journal.labels, key=lambda x: x.id)] == [
+            p.key for p in PROMPTS[:4]
+        ]
+    assert sum(endpoint.answered.values()) == 4
+
+
 async def test_a_refused_prompt_is_passed_over_but_not_one_after_the_other(endpoint, tmp_path):
     long = PROMPTS[2].text
     endpoint.reply = lambda body: error(400, "long") if prompt_of(body) == long else usual(body)
