@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ranker.length_ranker import LengthRanker
 from ranker.types import Ranker
-from training import smollm2
+from training import smollm2, unfinished
 from training.card import card
 from training.evaluate import LEAST_ROWS, Flatness, Row, evaluate, flatness
 from training.expect import Bound, Miss, missed
@@ -125,8 +125,8 @@ def run(
     The run is in the registry from the start, so that one that fails leaves what it reached. A
     version that misses a metric of ``expected``, or that the gate refuses, is registered and not
     promoted; the result says so. ``workdir`` is where an encoder keeps its checkpoint, to go on
-    from when the same call is made again. ``force`` is about the gate alone. ``by`` and ``now`` go
-    into the record. Raises ``ValueError`` when there are too few rows, or no
+    from, in the same run, when the same call is made again. ``force`` is about the gate alone.
+    ``by`` and ``now`` go into the record. Raises ``ValueError`` when there are too few rows, or no
     order of lengths in them.
     """
     test = job.data.split("test")
@@ -144,7 +144,8 @@ def run(
         config,
         {"by": by, **provenance(), **(tags or {})},
     )
-    with registry.start(about) as log:
+    with registry.start(about, unfinished.run_id(workdir, about)) as log:
+        unfinished.keep(workdir, about, log.run_id)
 
         def watch(step: Step) -> None:
             for loss, value in {"loss": step.loss, **step.losses}.items():

@@ -46,11 +46,11 @@ class Registry:
     def start(
         self, record: RunRecord, run_id: str = "", clock: Callable[[], float] = time.time
     ) -> RunLog:
-        """Begin a run, or go on with the one of ``run_id`` that was killed; enter what it gives."""
+        """Begin a run; enter what it gives. With the ``run_id`` of one that was broken off, go on
+        with that, unless this registry does not know it."""
         with explained(f"experiment {record.experiment!r}"):
             experiment = self._experiment(record.experiment)
-            if run_id:
-                self._client.update_run(run_id, status="RUNNING")
+            if run_id and self._reopened(run_id):
                 return RunLog(self._client, experiment, run_id, clock=clock)
             made = self._client.create_run(experiment, run_name=record.name)
             log = RunLog(self._client, experiment, str(made.info.run_id), clock=clock)
@@ -61,6 +61,15 @@ class Registry:
             )
             self._client.log_inputs(log.run_id, [_dataset(part) for part in record.datasets])
         return log
+
+    def _reopened(self, run_id: str) -> bool:
+        try:
+            self._client.update_run(run_id, status="RUNNING")
+        except MlflowException as error:
+            if error.error_code in _ABSENT:
+                return False
+            raise
+        return True
 
     def _experiment(self, name: str) -> str:
         found = self._client.get_experiment_by_name(name)

@@ -174,6 +174,7 @@ def test_a_killed_run_goes_on(registry, client):
     assert again.run_id == log.run_id
     assert client.get_run(log.run_id).info.status == "FINISHED"
     assert len(client.get_metric_history(log.run_id, "training.loss")) == 2
+    assert registry.start(RECORD, "0" * 32).run_id != "0" * 32  # a run of another registry
 
 
 def test_a_run_says_what_it_took_of_the_machine(run_id, client):
