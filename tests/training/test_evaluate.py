@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import kendalltau
+from typer.testing import CliRunner
 
+from ranker import artifact
+from serving.cli import app
 from training.card import card
 from training.evaluate import FCFS, Flatness, evaluate, flatness
 from training.fit import TrainedRanker, train
@@ -110,3 +114,23 @@ def test_the_card_says_what_was_measured_and_quotes_nobody(trained, held, exampl
     assert "300 rows trained" in text.replace("\n", " ")
     assert "nan" not in text
     assert all(e.prompt not in text for e in examples)
+
+
+@pytest.mark.slow
+def test_the_command_shows_slices_and_says_whether_forecasts_are_honest(
+    trained, examples, tmp_path
+):
+    folder = artifact.save(trained.ranker, tmp_path / "rangé ici")
+    rows = [
+        {"prompt": e.prompt, "output_tokens": e.output_tokens, "id": e.id, "split": e.split}
+        for e in examples
+    ]
+    table = tmp_path / "rows.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    arguments = ["evaluate", str(folder), "--data", str(table), "--slices"]
+    environ = {"COLUMNS": "200", "SHORTFIRST_HOME": str(tmp_path / "home")}
+    done = CliRunner().invoke(app, arguments, env=environ)
+    assert done.exit_code == 0, done.output
+    for word in ("short_long", "tau_of_ceiling", "no-code", "prompt-0", "calibrated: "):
+        assert word in done.output
+    assert all(e.prompt not in done.output for e in examples)
