@@ -23,9 +23,9 @@ class TreeConfig:
     (Burges 2010) learns the order within lists. On ShareGPT the default is the best or within
     noise of it.
 
-    ``least_rows`` of a leaf are fewer where there are fewer than twenty times as many. ``most_rows``
-    bounds the rows that trees are grown on, drawn at random: the linear stage has read them
-    all, and trees of this size stop to gain long before.
+    ``least_rows`` of a leaf are at most a twentieth of all. ``most_rows`` bounds the rows that
+    trees are grown on, drawn at random: the linear stage has read them all, and trees of this
+    size stop to gain long before.
     """
 
     objective: str = "regression_l1"

@@ -54,8 +54,15 @@ def test_test_rows_are_not_looked_at(examples, quick):
     assert fitted(without, quick).ranker.forecast(prompts) == expected
 
 
-def test_other_models_answers_help_where_own_ones_are_few(examples, helpers, quick):
-    few = [e for i, e in enumerate(examples) if e.split != "train" or i % 5 == 0]
+def test_other_models_answers_help_where_own_ones_are_few_and_noisy(examples, helpers, quick):
+    rng = np.random.default_rng(0)
+    few = [
+        replace(e, output_tokens=int(e.output_tokens * rng.lognormal(0.0, 3.0)) + 1)
+        if e.split == "train"
+        else e
+        for i, e in enumerate(examples)
+        if e.split != "train" or i % 5 == 0
+    ]
     alone = fitted(few, quick)
     helped = fitted(few, quick, auxiliary=helpers)
     assert tau(helped, examples) > tau(alone, examples)
