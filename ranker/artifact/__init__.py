@@ -23,10 +23,12 @@ from ranker.artifact.manifest import FORMAT, MANIFEST, Manifest, read_files, rea
 from ranker.artifact.served import read_served, write_served
 from ranker.calibrators import KINDS as CALIBRATORS
 from ranker.length_ranker import LengthRanker
+from ranker.novelty import Novelty
 
 __all__ = ["CARD", "FORMAT", "MANIFEST", "ArtifactError", "load", "save"]
 
 CARD = "README.md"
+_NOVELTIES = {Novelty.kind: Novelty}
 
 
 def save(ranker: LengthRanker, folder: Path, card: str = "") -> Path:
@@ -54,6 +56,7 @@ def load(folder: Path, name: str | None = None, version: str | None = None) -> L
     manifest = read_manifest(folder)
     bundle = read_files(folder, manifest)
     served = read_served(bundle)
+    strange = bundle.within("novelty")
     return LengthRanker(
         model=models.read(bundle.within("model")),
         calibration=fitted.read(bundle.within("calibration"), CALIBRATORS),
@@ -62,6 +65,7 @@ def load(folder: Path, name: str | None = None, version: str | None = None) -> L
         version=version or manifest.version,
         calibrations=served.calibrations,
         scales=served.scales,
+        novelty=fitted.read(strange, _NOVELTIES) if strange.files else None,
     )
 
 
@@ -70,4 +74,13 @@ def _files(ranker: LengthRanker) -> Files:
         inside("model", models.write(ranker.model))
         | inside("calibration", fitted.write(ranker.calibration))
         | write_served(ranker.calibrations, ranker.scales)
+        | inside("novelty", _novelty(ranker))
     )
+
+
+def _novelty(ranker: LengthRanker) -> Files:
+    if ranker.novelty is None:
+        return {}
+    if not isinstance(ranker.novelty, Novelty):
+        raise ValueError("a novelty of a kind that nobody reads cannot be saved")
+    return fitted.write(ranker.novelty)

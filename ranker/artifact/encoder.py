@@ -52,7 +52,7 @@ def read(bundle: Bundle) -> EncoderModel:
     try:
         onnx.check(network)
         model = EncoderModel(network, text, tuple(models))
-        model.session()  # now, when it can be refused, and not with the first prompt
+        model.check()  # now, when it can be refused, and not with the first prompt
     except ValueError as error:
         bundle.refuse(_NETWORK, error)
     return model

@@ -68,6 +68,21 @@ class EncoderModel:
                 self._session.append(_session(self.network))
         return self._session[0]
 
+    def check(self) -> None:
+        """Let the longest prompt of the last token through, for the last served model.
+
+        Raises ``ValueError`` when network and tokenizer were not made for each other.
+        """
+        session = self.session()
+        ids = np.full((1, self.text.length), max(self.text.tokenizer.get_vocab().values()))
+        feed = {"ids": ids, "mask": np.ones_like(ids), "model": np.array([len(self.models)])}
+        try:
+            found = session.run(OUTPUTS, feed)
+        except Exception as error:  # its exceptions have no base class of their own
+            raise ValueError(f"does not fit tokenizer and models ({_first(error)})") from None
+        if not all(np.all(np.isfinite(array)) for array in found):
+            raise ValueError("gives numbers that are not finite")
+
 
 def _session(network: bytes) -> InferenceSession:
     import onnxruntime as ort

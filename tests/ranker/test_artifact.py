@@ -3,16 +3,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
 
-from ranker import artifact
+from ranker import artifact, novelty
 from ranker.artifact import ArtifactError
 from ranker.calibrators import fit_calibrator
 from ranker.conformal import Conformal
 from ranker.length_ranker import LengthRanker
+from ranker.novelty import NoveltyConfig
+from ranker.prediction import Prediction
 from ranker.scale import Scale
 
 KINDS = ("lexical", "encoder", "blend", "served")
@@ -29,6 +31,14 @@ def rankers(ranker, encoder, blend, examples):
     moved = Conformal(
         np.linspace(1, 900, len(levels)), np.linspace(-1, 1, len(levels)), 0.5, levels
     )
+    prompts = [e.prompt for e in examples[:200]]
+    strange = novelty.fit(
+        *(prompts[:150], Prediction(*(part[:150] for part in astuple(prediction)))),
+        *(prompts[150:], Prediction(*(part[150:] for part in astuple(prediction)))),
+        NoveltyConfig(prototypes=50),
+        window=ranker.model.window,
+        seed=0,
+    )
     return {
         "lexical": ranker,
         "encoder": LengthRanker(encoder, moved, "a", "length-ranker-a"),
@@ -39,6 +49,7 @@ def rankers(ranker, encoder, blend, examples):
             "pooled",
             calibrations={"org/a": moved, "b é": ranker.calibration},
             scales={"": Scale(), "org/a": Scale(1.0, 0.5), "b é": Scale(-1.0, 2.0)},
+            novelty=strange,
         ),
     }
 
@@ -80,7 +91,7 @@ import sys
 from pathlib import Path
 found = []
 sys.addaudithook(lambda name, args: found.append(name) if name.startswith("pickle.") else None)
-from ranker import artifact
+from ranker import artifact, novelty
 ranker = artifact.load(Path(sys.argv[1]))
 print([f.score.hex() for f in ranker.forecast(["an essay", "\\ud800"], "org/a")])
 print(found, [m for m in ("torch", "transformers", "onnx", "mlflow") if m in sys.modules])

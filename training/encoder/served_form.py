@@ -74,7 +74,8 @@ def milliseconds(
 ) -> Floats:
     """Of ``repeats`` prompts of ``tokens`` tokens, one after the other, after one to warm up."""
     session = model.session()
-    ids = np.random.default_rng(0).integers(0, 1000, (1, tokens))
+    words = model.text.tokenizer.get_vocab_size()
+    ids = np.random.default_rng(0).integers(0, words, (1, tokens))
     feed = dict(zip(INPUTS, (ids, np.ones_like(ids), np.zeros(1, np.int64)), strict=True))
     session.run(OUTPUTS, feed)
     taken = np.empty(repeats)
