@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import psutil
-from mlflow.system_metrics.metrics.base_metrics_monitor import BaseMetricsMonitor
 from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
 from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
 
 _MEGABYTE = 1e6
+_MONITORS: tuple[Any, ...] = (CPUMonitor, GPUMonitor)  # mlflow gives them no types
 
 
 class SystemMetrics:
@@ -24,9 +25,10 @@ class SystemMetrics:
     def __init__(self, put: Callable[[Mapping[str, float], int], None], every_s: float) -> None:
         self._put, self._every_s, self._samples = put, every_s, 0
         self._process = psutil.Process()
-        self._monitors: list[BaseMetricsMonitor] = [CPUMonitor()]
-        with suppress(ImportError, RuntimeError):  # no NVIDIA device, or nothing to ask it with
-            self._monitors.append(GPUMonitor())
+        self._monitors: list[Any] = []
+        for kind in _MONITORS:
+            with suppress(ImportError, RuntimeError):  # no NVIDIA device, or nothing to ask it with
+                self._monitors.append(kind())
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="system metrics", daemon=True)
 

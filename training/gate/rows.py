@@ -31,8 +31,9 @@ def unseen(examples: Sequence[Example], trained_on: bytes) -> list[Example]:
         raise ValueError(f"{SEEN_FILE}: {len(trained_on)} bytes are no list of hashes")
     there: NDArray[np.uint64] = np.frombuffer(trained_on, dtype=_KIND)
     table = np.array([_hashes(e) for e in examples], dtype=_KIND).reshape(-1, 2)
-    hit = np.isin(table, there).any(axis=1)
-    return [e for e, known in zip(examples, hit, strict=True) if not known]
+    hits = np.isin(table, there)
+    known = hits[:, 0] | hits[:, 1]
+    return [e for e, before in zip(examples, known, strict=True) if not before]
 
 
 def _hashes(e: Example) -> tuple[int, int]:
