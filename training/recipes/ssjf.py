@@ -75,7 +75,8 @@ class Classes:
 def class_scores(outputs: Floats, hard: bool) -> Floats:
     """Log odds of ascending classes [n, classes] -> the mean class, or the likeliest one, [n]."""
     if hard:
-        return outputs.argmax(axis=1).astype(np.float64)
+        likeliest: Floats = outputs.argmax(axis=1).astype(np.float64)
+        return likeliest
     odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))
     means: Floats = odds @ np.arange(outputs.shape[1]) / odds.sum(axis=1)
     return means
