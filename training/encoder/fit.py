@@ -21,10 +21,11 @@ from ranker.types import LEVELS
 from training.encoder import checkpoint
 from training.encoder.backbone import load_encoder, load_tokenizer, longest
 from training.encoder.config import EncoderConfig
-from training.encoder.loop import Loop, Step, unwatched
+from training.encoder.loop import Loop
 from training.encoder.objective import Objective
 from training.encoder.precision import autocast_type
 from training.encoder.rows import make_rows
+from training.encoder.watch import Step, unwatched
 from training.sources import Example, Lengths, Progress, silent
 
 if TYPE_CHECKING:

@@ -30,30 +30,10 @@ from training.encoder.objective import Objective
 from training.encoder.optimizer import make_optimizer, restore_state, set_rates, state_tensors
 from training.encoder.precision import autocast_type
 from training.encoder.rows import Rows
+from training.encoder.watch import Interrupted, Step, unwatched
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during training. The message says how to go on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What a step did: ``step`` of ``steps`` done, its ``losses`` by name and their weighted sum
-    ``loss``, ``tau`` on validation when it was taken, ``seconds_left`` at the pace so far."""
-
-    step: int
-    steps: int
-    loss: float
-    losses: Mapping[str, float]
-    tau: float | None
-    seconds_left: float
-
-
-def unwatched(step: Step) -> None:
-    """A run that nobody watches."""
 
 
 class _Heads(nn.Module):

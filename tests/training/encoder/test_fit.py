@@ -19,7 +19,7 @@ from tests.training.encoder.conftest import invented
 from training.encoder import checkpoint
 from training.encoder.config import LossWeights
 from training.encoder.fit import FittedEncoder, fit_encoder
-from training.encoder.loop import Interrupted
+from training.encoder.watch import Interrupted
 
 ROOT = Path(__file__).parents[3]
 
