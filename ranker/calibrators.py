@@ -98,8 +98,9 @@ def fit_calibrator(
         out = fold == held
         rows = (y[~out], c[~out], group[~out])
         inside, outside = _part(prediction, ~out), _part(prediction, out)
-        table, moved = (fit(inside, *rows, config) for fit in fits[:2])
-        for i, fitted in enumerate((table, moved, Averaged(table, moved))):
+        table, moved = _table(inside, *rows, config), conformal.fit(inside, *rows, config)
+        tried: tuple[Calibrator, ...] = (table, moved, Averaged(table, moved))
+        for i, fitted in enumerate(tried):
             losses[i, out] = pinball(fitted.quantiles(outside), y[out], c[out], config.levels)
     return fits[simplest(losses, group)](prediction, y, c, group, config)
 

@@ -7,104 +7,50 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ranker.calibration import CalibrationConfig
-from ranker.ngrams import NgramConfig
-from ranker.window import Window
-from training.lists import ListConfig
+from ranker.novelty import NoveltyConfig
+from training.encoder.config import EncoderConfig
+from training.lexical_config import LexicalConfig
 from training.settings import build
 
-OBJECTIVES = ("regression_l1", "regression", "quantile", "lambdarank")
-LABELS = ("share", "log_tokens")
+LEXICAL, ENCODER, BLEND = "lexical", "encoder", "blend"
+TIERS = (LEXICAL, ENCODER, BLEND)
 
 
 @dataclass(frozen=True, slots=True)
-class TreeConfig:
-    """LightGBM. ``regression_l1``, ``regression`` and ``quantile`` (at ``alpha``) learn the
-    ``label``: the share of answers that are shorter, or the log of the length; ``lambdarank``
-    (Burges 2010) learns the order within lists. On ShareGPT the default is the best or within
-    noise of it.
+class TrainConfig:
+    """``tier`` ``lexical`` trains in seconds and answers in well under a millisecond; ``encoder``
+    fine-tunes a transformer; ``blend`` trains both and listens to each as much as it deserves."""
 
-    ``least_rows`` of a leaf are at most a twentieth of all. ``most_rows`` bounds the rows that
-    trees are grown on, drawn at random: the linear stage has read them all, and trees of this
-    size stop to gain long before.
-    """
-
-    objective: str = "regression_l1"
-    label: str = "share"
-    alpha: float = 0.5
-    most_rows: int = 200_000
-    rounds: int = 300
-    learning_rate: float = 0.03
-    leaves: int = 31
-    least_rows: int = 50
-    column_share: float = 0.6
-    row_share: float = 0.7
-    l2: float = 1.0
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        if self.objective not in OBJECTIVES:
-            raise ValueError(f"trees.objective must be one of {', '.join(OBJECTIVES)}")
-        if self.label not in LABELS:
-            raise ValueError(f"trees.label must be one of {', '.join(LABELS)}")
-        if not 0.0 < self.alpha < 1.0:
-            raise ValueError("trees.alpha must lie inside (0, 1)")
-        smallest = {"rounds": 1, "leaves": 2, "least_rows": 1, "threads": 1, "most_rows": 100}
-        for name, least in smallest.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"trees.{name} must be at least {least}")
-        for name in ("learning_rate", "column_share", "row_share"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise ValueError(f"trees.{name} must lie in (0, 1]")
-        if not self.l2 >= 0.0:
-            raise ValueError("trees.l2 must be at least 0")
-
-
-@dataclass(frozen=True, slots=True)
-class FitConfig:
-    """``ridge`` is the penalty of the linear stage and ``relevance`` how much less of it falls on
-    words that tell more (:func:`training.ridge.relevance`; 0: none the less), ``folds`` how its
-    out-of-fold predictions for the trees are made, ``seed`` the source of all chance.
-
-    ``auxiliary_weight`` is the weight of a row of another model's answers, where such rows are
-    given: what one chat model answers at length, another often does too.
-    """
-
-    ngrams: NgramConfig = field(default_factory=NgramConfig)
-    window: Window = field(default_factory=Window)
-    ridge: float = 1.0
-    relevance: float = 1.0
-    folds: int = 5
-    trees: TreeConfig = field(default_factory=TreeConfig)
-    lists: ListConfig = field(default_factory=ListConfig)
+    tier: str = LEXICAL
+    lexical: LexicalConfig = field(default_factory=LexicalConfig)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
     calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
-    auxiliary_weight: float = 0.4
-    seed: int = 0
+    novelty: NoveltyConfig = field(default_factory=NoveltyConfig)
 
     def __post_init__(self) -> None:
-        if not self.ridge > 0.0:
-            raise ValueError(f"fit.ridge must be positive, got {self.ridge}")
-        if not self.relevance >= 0.0:
-            raise ValueError(f"fit.relevance must be at least 0, got {self.relevance}")
-        if self.folds < 2:
-            raise ValueError(f"fit.folds must be at least 2, got {self.folds}")
-        if not 0.0 <= self.auxiliary_weight <= 1.0:
-            raise ValueError("fit.auxiliary_weight must lie between 0 and 1")
-        if self.seed < 0:
-            raise ValueError("fit.seed must be at least 0")
+        if self.tier not in TIERS:
+            raise ValueError(f"train.tier must be one of {', '.join(TIERS)}, got {self.tier!r}")
+
+    @property
+    def seed(self) -> int:
+        """What chance outside the tiers starts from: the bootstrap, the samples of a report."""
+        return self.lexical.seed
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> FitConfig:
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
         """From nested tables, as TOML gives them. An unknown key, or a value of another kind,
         raises ``ValueError``."""
-        config: FitConfig = build(cls, "fit", values)
+        config: TrainConfig = build(cls, "train", values)
         return config
 
     def params(self) -> dict[str, object]:
-        """Flat, for a run record: ``trees.rounds`` and so on."""
-        flat: dict[str, object] = {}
-        for key, value in asdict(self).items():
-            if isinstance(value, dict):
-                flat |= {f"{key}.{name}": inner for name, inner in value.items()}
-            else:
-                flat[key] = value
-        return flat
+        """Flat, for a run record, and only of the tiers that are trained."""
+        parts: dict[str, Mapping[str, object]] = {
+            LEXICAL: self.lexical.params(),
+            ENCODER: self.encoder.params(),
+        }
+        kept = parts if self.tier == BLEND else {self.tier: parts[self.tier]}
+        flat = {f"{name}.{k}": v for name, params in kept.items() for k, v in params.items()}
+        for name in ("calibration", "novelty"):
+            flat |= {f"{name}.{k}": v for k, v in asdict(getattr(self, name)).items()}
+        return {"tier": self.tier, **flat}

@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ranker import calibration
+import numpy as np
+
+from ranker import calibration, novelty
 from ranker.baseline import PromptLengthRanker
 from ranker.length_ranker import LengthRanker
+from ranker.novelty import Novelty
+from ranker.prediction import Prediction
 from training.calibrate import calibrated
+from training.config import TrainConfig
 from training.sources import Example, Lengths, Progress, silent
-from training.tiers import TrainConfig, fit_tiers
+from training.tiers import fit_tiers
 
 if TYPE_CHECKING:
-    from training.encoder.loop import Step
+    from training.encoder.watch import Step
 
 _LEAST_TRAIN, _LEAST_VALIDATION = 50, 20
 
@@ -62,7 +67,12 @@ def train(
     )
     progress("Calibrating", 0, 1)
     ranker = calibrated(
-        fitted.model, held, config.calibration, served_model=served_model, name=name
+        fitted.model,
+        held,
+        config.calibration,
+        served_model=served_model,
+        name=name,
+        novelty=_novelty(own, held, config),
     )
     lengths = Lengths.of(held)
     plain = calibration.fit(
@@ -74,4 +84,23 @@ def train(
     progress("Calibrating", 1, 1)
     return TrainedRanker(
         ranker, PromptLengthRanker(plain, served_model), fitted.curves, fitted.metrics
+    )
+
+
+def _novelty(
+    own: Sequence[Example], held: Sequence[Example], config: TrainConfig
+) -> Novelty | None:
+    """Of texts alone: on other traffic, embeddings of the bundled encoder told less than chance."""
+    seen = list(dict.fromkeys(e.prompt for e in own))
+    known = list(dict.fromkeys(e.prompt for e in held))
+    if min(len(seen), len(known)) < _LEAST_VALIDATION:
+        return None  # many draws of few prompts say nothing of what is strange
+    return novelty.fit(
+        seen,
+        Prediction(np.empty(len(seen))),
+        known,
+        Prediction(np.empty(len(known))),
+        config.novelty,
+        window=config.lexical.window,
+        seed=config.seed,
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ranker.features import extract
 from ranker.lexical import LexicalModel
 from ranker.ngrams import NgramWeights
-from training.config import FitConfig
+from training.lexical_config import LexicalConfig
 from training.ridge import Fit, Words, ridge
 from training.sources import Example, Progress, silent
 from training.targets import Targets, gather
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 def fit_lexical(
     examples: Sequence[Example],
-    config: FitConfig,
+    config: LexicalConfig,
     *,
     auxiliary: Sequence[Example] = (),
     progress: Progress = silent,
@@ -56,7 +56,7 @@ def fit_lexical(
     return LexicalModel(config.ngrams, linear, trees, config.window), curve
 
 
-def _stacked(words: Words, rows: Targets, config: FitConfig) -> tuple[NgramWeights, Floats]:
+def _stacked(words: Words, rows: Targets, config: LexicalConfig) -> tuple[NgramWeights, Floats]:
     """The linear stage, and what it says of rows that it did not see.
 
     Trees that were shown in-sample predictions would trust them too much (stacking, Wolpert 1992).

@@ -14,6 +14,7 @@ from ranker.length_ranker import LengthRanker
 from ranker.types import Ranker
 from training import smollm2, unfinished
 from training.card import card
+from training.config import LEXICAL, TrainConfig
 from training.evaluate import LEAST_ROWS, Flatness, Row, evaluate, flatness
 from training.expect import Bound, Miss, missed
 from training.fit import TrainedRanker, train
@@ -32,12 +33,11 @@ from training.provenance import provenance
 from training.sharegpt import SERVED_MODEL, ShareGpt
 from training.slices import by_slice
 from training.sources import Data, Progress, refuse_unorderable, silent
-from training.tiers import LEXICAL, TrainConfig
 from training.tracking import metrics, record
 
 if TYPE_CHECKING:
     from ranker.registry import Registry
-    from training.encoder.loop import Step
+    from training.encoder.watch import Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,10 +153,12 @@ def ridge(
     centre = scale * words.transposed_times(weights / norms) / total
 
     def forward(v: Floats) -> Floats:
-        return words.times(scale * v) / norms - centre @ v
+        found: Floats = words.times(scale * v) / norms - centre @ v
+        return found
 
     def backward(u: Floats) -> Floats:
-        return scale * words.transposed_times(u / norms) - centre * u.sum()
+        found: Floats = scale * words.transposed_times(u / norms) - centre * u.sum()
+        return found
 
     normal = LinearOperator(
         (len(scale), len(scale)),

@@ -3,63 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ranker.calibration import CalibrationConfig
 from ranker.prediction import LengthModel
 from training.blend import fit_blend
-from training.config import FitConfig
+from training.config import BLEND, ENCODER, LEXICAL, TrainConfig
 from training.draws import prompt_numbers
 from training.encoder.config import EncoderConfig
 from training.lexical import fit_lexical
-from training.settings import build
 from training.sources import Example, Lengths, Progress, silent
 
 if TYPE_CHECKING:
-    from training.encoder.loop import Step
-
-LEXICAL, ENCODER, BLEND = "lexical", "encoder", "blend"
-TIERS = (LEXICAL, ENCODER, BLEND)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainConfig:
-    """``tier`` ``lexical`` trains in seconds and answers in well under a millisecond; ``encoder``
-    fine-tunes a transformer; ``blend`` trains both and listens to each as much as it deserves."""
-
-    tier: str = LEXICAL
-    lexical: FitConfig = field(default_factory=FitConfig)
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
-
-    def __post_init__(self) -> None:
-        if self.tier not in TIERS:
-            raise ValueError(f"train.tier must be one of {', '.join(TIERS)}, got {self.tier!r}")
-
-    @property
-    def seed(self) -> int:
-        """What chance outside the tiers starts from: the bootstrap, the samples of a report."""
-        return self.lexical.seed
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
-        """From nested tables, as TOML gives them. An unknown key, or a value of another kind,
-        raises ``ValueError``."""
-        config: TrainConfig = build(cls, "train", values)
-        return config
-
-    def params(self) -> dict[str, object]:
-        """Flat, for a run record, and only of the tiers that are trained."""
-        parts: dict[str, Mapping[str, object]] = {
-            LEXICAL: self.lexical.params(),
-            ENCODER: self.encoder.params(),
-        }
-        kept = parts if self.tier == BLEND else {self.tier: parts[self.tier]}
-        flat = {f"{name}.{k}": v for name, params in kept.items() for k, v in params.items()}
-        flat |= {f"calibration.{k}": v for k, v in asdict(self.calibration).items()}
-        return {"tier": self.tier, **flat}
+    from training.encoder.watch import Step
 
 
 @dataclass(frozen=True)

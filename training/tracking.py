@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ranker.records import DatasetRecord, RunRecord
+from training.config import TrainConfig
 from training.evaluate import Flatness, Row
 from training.slices import SliceRow
 from training.sources import Data
-from training.tiers import TrainConfig
 
 EXPERIMENT = "shortfirst"
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}

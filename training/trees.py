@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.config import TreeConfig
+from training.lexical_config import TreeConfig
 from training.lists import ListConfig, make_lists
 
 if TYPE_CHECKING:

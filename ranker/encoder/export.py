@@ -34,7 +34,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def graph_of(network: LengthNetwork) -> ModelProto:
     finally:
         network.train(was_training)
     assert program is not None
-    graph: Any = program.model_proto
+    graph: ModelProto = program.model_proto
     # Notes of the exporter: source lines and paths of the machine it ran on.
     inner = graph.graph
     for parts in (inner.node, inner.value_info, inner.input, inner.output, inner.initializer):
@@ -110,7 +110,7 @@ def check(model: EncoderModel, network: LengthNetwork) -> None:
     import torch
 
     rng = np.random.default_rng(0)
-    most = network.encoder.get_input_embeddings().num_embeddings
+    most = int(network.encoder.config.vocab_size)
     session = model.session()
     for rows, tokens in ((1, 2), (1, model.text.length), (3, 17)):
         ids = rng.integers(0, most, (rows, tokens))

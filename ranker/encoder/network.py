@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -111,13 +111,13 @@ class LengthNetwork(nn.Module):
     def start_at(self, log_quantiles: Tensor) -> None:
         """Let the heads that speak of lengths begin with the marginal quantiles ``[levels]``,
         ascending, whatever the text: that is what they say until a loss teaches them better."""
-        head = self.heads["quantiles"]
+        head = cast(nn.Linear, self.heads["quantiles"])
         gaps = log_quantiles.diff().clamp(min=1e-3)
         head.weight.zero_()
         head.bias[0] = log_quantiles[0]
         head.bias[1:] = gaps + torch.log(-torch.expm1(-gaps))  # the inverse of softplus
         if "log_t" in self.heads:
-            self.heads["log_t"].bias[0] = log_quantiles[len(log_quantiles) // 2]
+            cast(nn.Linear, self.heads["log_t"]).bias[0] = log_quantiles[len(log_quantiles) // 2]
 
 
 class _Shift(nn.Module):

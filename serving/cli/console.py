@@ -29,6 +29,7 @@ class UserError(Exception):
 #: Which extra brings a module that a command could not import.
 _EXTRAS = {
     "torch": "engine",
+    "accelerate": "engine",
     "transformers": "engine",
     "gguf": "engine",
     "grpc": "serve",
@@ -38,6 +39,11 @@ _EXTRAS = {
     "h11": "serve",
     "prometheus_client": "serve",
     "mlflow": "train",
+    "httpx": "train",
+    "matplotlib": "train",
+    "onnx": "train",
+    "onnxruntime": "train",
+    "psutil": "train",
     "sklearn": "train",
     "lightgbm": "train",
     "scipy": "train",

@@ -19,8 +19,8 @@ def train(
     config: Annotated[
         str,
         typer.Option(
-            help="A shipped configuration (lexical, encoder, blend, smollm2) or a TOML file. It may "
-            "name data and metrics to reach; a run that misses one is registered, not promoted."
+            help="A shipped configuration (lexical, encoder, blend, smollm2) or a TOML file. It "
+            "may name data and metrics to reach; a run that misses one is registered, not promoted."
         ),
     ] = "",
     served_model: Annotated[

@@ -70,12 +70,13 @@ class Wanted:
         from serving.paths import Home
         from training import pipeline
         from training.bundled import corpus
+        from training.sharegpt import SERVED_MODEL
         from training.sources.named import Options, open_source
 
         cache = Home.resolve().cache
         if not self.data:
             bundled = corpus(cache, self.tokenizer, progress)
-            made = pipeline.job(bundled, self.served_model or pipeline.SERVED_MODEL)
+            made = pipeline.job(bundled, self.served_model or SERVED_MODEL)
         else:
             options = Options(
                 cache,

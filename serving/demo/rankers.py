@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from serving.cli import tables
 from serving.demo.kept import order_kept
 from training import gate, pipeline, smollm2
+from training.config import TrainConfig
 from training.evaluate import FCFS, Row
 from training.pipeline import Result
 from training.sharegpt import SERVED_MODEL, ShareGpt
 from training.sources import Data
-from training.tiers import TrainConfig
 
 if TYPE_CHECKING:
     from ranker.registry import Registry

@@ -13,10 +13,10 @@ from ranker.calibration import CalibrationConfig
 from ranker.length_ranker import LengthRanker
 from ranker.scale import Scale
 from ranker.types import FinishReason
-from training.config import FitConfig, TreeConfig
+from training.config import TrainConfig
 from training.fit import train
+from training.lexical_config import LexicalConfig, TreeConfig
 from training.sources import Example
-from training.tiers import TrainConfig
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -58,7 +58,7 @@ def examples() -> list[Example]:
 @pytest.fixture(scope="session")
 def ranker(examples: list[Example]) -> LengthRanker:
     config = TrainConfig(
-        lexical=FitConfig(trees=TreeConfig(rounds=40)), calibration=CalibrationConfig(knots=9)
+        lexical=LexicalConfig(trees=TreeConfig(rounds=40)), calibration=CalibrationConfig(knots=9)
     )
     return train(examples, config, served_model="toy", name="length-ranker-toy").ranker
 

@@ -28,10 +28,10 @@ from serving.rank_query import query
 from shortfirst.generate.v1 import generate_pb2, generate_pb2_grpc
 from tests.serving.openai_parts import bundled_folder
 from tests.serving.parts import SECRET
-from training.config import FitConfig, TreeConfig
+from training.config import TrainConfig
 from training.fit import train
+from training.lexical_config import LexicalConfig, TreeConfig
 from training.sources import Example
-from training.tiers import TrainConfig
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def trained() -> LengthRanker:
         split = "validation" if i % 4 == 3 or i % 8 == 0 else "train"
         reason = FinishReason.STOP
         examples.append(Example(f"{prompt} ({i})", tokens, reason, "sharegpt", str(i), split))
-    config = TrainConfig(lexical=FitConfig(trees=TreeConfig(rounds=20)))
+    config = TrainConfig(lexical=LexicalConfig(trees=TreeConfig(rounds=20)))
     return train(examples, config, served_model="sharegpt", name="length-ranker").ranker
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from ranker.calibration import CalibrationConfig
 from ranker.types import FinishReason
-from training.config import FitConfig, TreeConfig
+from training.config import TrainConfig
+from training.lexical_config import LexicalConfig, TreeConfig
 from training.sources import Example
-from training.tiers import TrainConfig
 
 
 @pytest.fixture(scope="session")
@@ -54,5 +54,5 @@ def helpers() -> list[Example]:
 @pytest.fixture(scope="session")
 def quick() -> TrainConfig:
     return TrainConfig(
-        lexical=FitConfig(trees=TreeConfig(rounds=40)), calibration=CalibrationConfig(knots=9)
+        lexical=LexicalConfig(trees=TreeConfig(rounds=40)), calibration=CalibrationConfig(knots=9)
     )

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from training.config import FitConfig, TreeConfig
 from training.lexical import fit_lexical
+from training.lexical_config import LexicalConfig, TreeConfig
 from training.sources import read_table
 
 _CHUNK = 10_000
@@ -63,7 +63,7 @@ def main(rows: int, path: Path) -> None:
 
     say("Reading", 0, 1)
     data = read_table(path)
-    fit_lexical(data.examples, FitConfig(trees=TreeConfig(rounds=100)), progress=say)
+    fit_lexical(data.examples, LexicalConfig(trees=TreeConfig(rounds=100)), progress=say)
     print(peak() - before)
 
 

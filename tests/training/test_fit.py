@@ -7,10 +7,10 @@ import pytest
 
 from ranker.metrics import order
 from ranker.types import FinishReason
-from training.config import LABELS, OBJECTIVES
+from training.config import TrainConfig
 from training.fit import train
 from training.lexical import fit_lexical
-from training.tiers import TrainConfig
+from training.lexical_config import LABELS, OBJECTIVES
 
 
 def fitted(examples, config, **options):

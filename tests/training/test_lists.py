@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from training.config import FitConfig, TreeConfig
+from training.lexical_config import LexicalConfig, TreeConfig
 from training.lists import ListConfig, make_lists, rank_shares
 
 
@@ -53,15 +53,15 @@ def test_lists_hold_every_row_once_and_fit_lightgbm():
         ({"trees": {"label": "words"}}, "trees.label must be one of share, log_tokens"),
         ({"trees": {"alpha": 1}}, "trees.alpha"),
         ({"trees": {"most_rows": 5}}, "trees.most_rows must be at least 100"),
-        ({"relevance": -1}, "fit.relevance"),
+        ({"relevance": -1}, "lexical.relevance"),
         ({"trees": {"rounds": 0}}, "trees.rounds"),
         ({"trees": {"learning_rate": 0}}, "trees.learning_rate"),
         ({"trees": {"depth": 3}}, "trees.depth is unknown"),
-        ({"ridges": 1}, "fit.ridges is unknown"),
-        ({"ridge": 0}, "fit.ridge"),
-        ({"folds": 1}, "fit.folds"),
-        ({"trees": 3}, "fit.trees must be a table"),
-        ({"auxiliary_weight": 2}, "fit.auxiliary_weight"),
+        ({"ridges": 1}, "lexical.ridges is unknown"),
+        ({"ridge": 0}, "lexical.ridge"),
+        ({"folds": 1}, "lexical.folds"),
+        ({"trees": 3}, "lexical.trees must be a table"),
+        ({"auxiliary_weight": 2}, "lexical.auxiliary_weight"),
         ({"calibration": {"bandwidths": []}}, "calibration.bandwidths"),
         ({"calibration": {"bandwidths": 0.5}}, "calibration.bandwidths must be a list of numbers"),
         ({"calibration": {"levels": ["half"]}}, "calibration.levels must be a list of numbers"),
@@ -72,17 +72,17 @@ def test_lists_hold_every_row_once_and_fit_lightgbm():
         ({"trees": {"objective": 1}}, "trees.objective must be text"),
         ({"trees": {"l2": float("nan")}}, "trees.l2"),
         ({"window": {"head": []}}, "window.head must be a whole number"),
-        ({"ridge": "a"}, "fit.ridge must be a number"),
-        ({"seed": None}, "fit.seed must be a whole number"),
+        ({"ridge": "a"}, "lexical.ridge must be a number"),
+        ({"seed": None}, "lexical.seed must be a whole number"),
     ],
 )
 def test_settings_name_what_is_wrong(values, message):
     with pytest.raises(ValueError, match=message):
-        FitConfig.from_dict(values)
+        LexicalConfig.from_dict(values)
 
 
 def test_settings_from_nested_tables():
-    config = FitConfig.from_dict(
+    config = LexicalConfig.from_dict(
         {"seed": 4, "trees": {"rounds": 9}, "calibration": {"bandwidths": [0.5, float("inf")]}}
     )
     assert config.trees == TreeConfig(rounds=9)

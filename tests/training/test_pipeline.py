@@ -18,9 +18,9 @@ pytest.importorskip("mlflow")
 from ranker.registry import Registry
 from ranker.types import FinishReason
 from training import pipeline, sharegpt
+from training.config import TrainConfig
 from training.evaluate import evaluate
 from training.sources import Data
-from training.tiers import TrainConfig
 from training.traffic import DEFAULT, shifted
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

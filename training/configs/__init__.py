@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from training.config import TrainConfig
 from training.expect import Bound, bounds
-from training.tiers import TrainConfig
 
 _FOLDER = Path(__file__).parent
 

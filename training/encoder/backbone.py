@@ -79,7 +79,7 @@ def load_encoder(folder: Path, *, train_words: bool = False) -> PreTrainedModel:
             f"{folder}: no encoder that transformers can load from safetensors: {error}"
         ) from None
     if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = None  # it speaks for another task; unused, its weights get no gradient
+        encoder.pooler = None  # type: ignore[assignment]  # it speaks for another task; unused, its weights get no gradient
     encoder.get_input_embeddings().weight.requires_grad_(train_words)
     return encoder
 

@@ -91,7 +91,8 @@ def fit_encoder(
         weights = [1.0] + [config.auxiliary_weight] * (len(parts) - 1)
         rows = make_rows(parts, weights, text, models)
         held_rows = make_rows([held], [1.0], text, models)
-        cuts = _quantiles(own, np.arange(1, config.thresholds + 1) / (config.thresholds + 1))
+        shares = np.arange(1, config.thresholds + 1) / (config.thresholds + 1)
+        cuts = _quantiles(own, shares.tolist())
         network.start_at(torch.log1p(_quantiles(own, LEVELS)))
         _teach(network, config)
         identity = {

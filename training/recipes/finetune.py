@@ -118,7 +118,7 @@ def finetune(
             set_rates(optimizer, step, len(batches), config.warm_up)
             optimizer.zero_grad()
             loss = objective.loss(reader.head(read(index)), targets[torch.from_numpy(index)])
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(weights, config.clip)
             optimizer.step()
             setup.progress(stage, step + 1, len(batches))

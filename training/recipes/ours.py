@@ -9,11 +9,11 @@ import numpy as np
 
 from ranker.length_ranker import POOLED
 from ranker.prediction import LengthModel
+from training.config import TrainConfig
 from training.fit import train
 from training.recipes.benchmark import Benchmark, digest
 from training.recipes.compare import Floats
 from training.recipes.recipe import Scorer, Setup
-from training.tiers import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def scorer(model: LengthModel) -> Scorer:
         served = np.array(models)
         for name in np.unique(served):
             rows = np.flatnonzero(served == name)
-            found[rows] = model.predict([prompts[i] for i in rows], str(name)).scores
+            found[rows] = model.predict([prompts[i] for i in rows.tolist()], str(name)).scores
         return found
 
     return scores
