@@ -37,6 +37,9 @@ _HEADER = {
 }
 #: What it was trained for; its reader takes any text and does not survive an empty one.
 _OBJECTIVE = re.compile(r"[a-z][a-z0-9_]*(?: [a-z_]+:[0-9a-z.,_-]+)*")
+#: All that is in it. Its reader ends a line at a carriage return and all of the text at NUL, so that
+#: either would show it other lines than those that are looked at here.
+_PLAIN = re.compile(r"[\n -~]*")
 _SINGLE = {"num_leaves", "num_cat", "is_linear", "shrinkage"}
 _MOST_LEAVES = 1 << 16
 
@@ -64,6 +67,8 @@ def booster(text: str, columns: int) -> Booster:
 
 def check(text: str, columns: int) -> None:
     """Raises ``ValueError`` unless ``text`` is a whole ensemble of numeric trees of one output."""
+    if not _PLAIN.fullmatch(text):
+        raise ValueError("holds a character that LightGBM does not write")
     head, _, body = text.partition("\n\n")
     first, *lines = head.split("\n")
     if first != "tree":
@@ -76,16 +81,13 @@ def check(text: str, columns: int) -> None:
             raise ValueError(f"{name} must be {expected}, is {header[name][:40]!r}")
     if header["max_feature_idx"] != str(columns - 1):
         raise ValueError(f"trees were grown on other columns; there are {columns}")
-    if any(
-        len(header.get(k, "").split(" ")) != columns for k in ("feature_names", "feature_infos")
-    ):
+    if any(len(header[k].split(" ")) != columns for k in ("feature_names", "feature_infos")):
         raise ValueError(f"feature_names and feature_infos must have {columns} entries")
     if not _OBJECTIVE.fullmatch(header["objective"]):
         raise ValueError("objective is none that LightGBM writes")
     start = 0
-    raw = body.encode()
     for number, size in enumerate(_numbers("tree_sizes", header["tree_sizes"], int)):
-        block = raw[start : start + int(size)].decode("utf-8", "replace")
+        block = body[start : start + int(size)]
         if size < 1 or not block.startswith(f"Tree={number}\n"):
             raise ValueError(f"tree {number}: not where tree_sizes says; the file is damaged")
         try:
@@ -93,7 +95,7 @@ def check(text: str, columns: int) -> None:
         except ValueError as error:
             raise ValueError(f"tree {number}: {error}") from None
         start += int(size)
-    if raw[start:] != _END.encode():
+    if body[start:] != _END:
         raise ValueError("not just the end of trees where it should be; the file is damaged")
 
 
@@ -150,6 +152,8 @@ def _numbers(name: str, text: str, kind: type, count: int | None = None) -> NDAr
     if count is not None and len(words) != count:
         raise ValueError(f"{name} must hold {count} numbers, holds {len(words)}")
     try:
+        if "_" in text:  # Python's numbers may have it, LightGBM's end there
+            raise ValueError
         if kind is int:
             return np.array([int(word) for word in words], dtype=np.int32)
         numbers = np.array([float(word) for word in words])
