@@ -6,6 +6,7 @@ ranker therefore holds weights of buckets, and no text of the prompts that it wa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
@@ -34,6 +35,8 @@ class NgramConfig:
     opening: int = 4
 
     def __post_init__(self) -> None:
+        if not all(isinstance(n, int) for n in (self.orders, self.bits, self.opening)):
+            raise ValueError("ngrams.orders, ngrams.bits and ngrams.opening must be whole numbers")
         if not 1 <= self.orders <= 8:
             raise ValueError(f"ngrams.orders must lie between 1 and 8, got {self.orders}")
         if not 8 <= self.bits <= 24:
@@ -110,6 +113,8 @@ class NgramWeights:
                 "ngram weights: idf and coefficients must be vectors of one length, got "
                 f"{self.idf.shape} and {self.coefficients.shape}"
             )
+        if not math.isfinite(self.intercept):
+            raise ValueError(f"ngram weights: intercept must be finite, got {self.intercept}")
 
     def predict(self, counts: Counts) -> NDArray[np.float64]:
         """One number per row of ``counts``; the intercept for a row without known words."""

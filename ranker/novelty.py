@@ -47,7 +47,9 @@ class Novelty:
 
     ``centre``, ``spread`` [features], ``precision`` [features, features]; ``middle`` [width] and
     ``prototypes`` [kept, width], empty for models without embeddings; ``references`` [views, held]
-    and ``combined`` [held], ascending. It holds no text.
+    and ``combined`` [held], ascending. It holds no text; of embeddings like these, though, much of
+    a text can be told (Morris et al. 2023, arXiv 2310.06816). Stored in half precision, they are
+    held in single: widened for each prompt they would cost more than all the rest.
     """
 
     kind: ClassVar[str] = "novelty"
@@ -58,7 +60,7 @@ class Novelty:
     spread: Floats
     precision: Floats
     middle: NDArray[np.float32]
-    prototypes: NDArray[np.float16]
+    prototypes: NDArray[np.float32]
     references: Floats
     combined: Floats
 
@@ -82,11 +84,10 @@ class Novelty:
 
     def _distances(self, embeddings: Floats) -> Floats:
         """Squared distance to the nearest prototypes on the unit sphere, in the mean, [n]."""
-        known = self.prototypes.astype(np.float32)
         unit = _unit(embeddings, self.middle)
-        k = min(self.nearest, len(known))
+        k = min(self.nearest, len(self.prototypes))
         found = [
-            -np.partition(-(unit[start : start + _CHUNK] @ known.T), k - 1, axis=1)[:, :k]
+            -np.partition(-(unit[start : start + _CHUNK] @ self.prototypes.T), k - 1, axis=1)[:, :k]
             for start in range(0, len(unit), _CHUNK)
         ]
         return np.asarray(2.0 - 2.0 * np.concatenate(found).mean(axis=1), dtype=np.float64)
@@ -97,7 +98,8 @@ class Novelty:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         names = ("centre", "spread", "precision", "middle", "prototypes", "references", "combined")
-        return {name: getattr(self, name) for name in names}
+        parts = {name: getattr(self, name) for name in names}
+        return parts | {"prototypes": self.prototypes.astype(np.float16)}
 
     def numbers(self) -> dict[str, Any]:
         return {
@@ -127,11 +129,12 @@ class Novelty:
                 raise ValueError(f"{name} must be finite and of shape {shape}")
         if not held or np.any(arrays["spread"] <= 0.0):
             raise ValueError("combined must not be empty, spread must be positive")
-        return cls(
-            window=Window(**numbers["window"]),
-            nearest=int(numbers["nearest"]),
-            **{name: arrays[name] for name in (*shapes, "combined")},
-        )
+        nearest = numbers["nearest"]
+        if not isinstance(nearest, int) or nearest < 1:
+            raise ValueError("nearest must be a whole number, at least 1")
+        parts = {name: arrays[name] for name in (*shapes, "combined")}
+        parts |= {"prototypes": parts["prototypes"].astype(np.float32)}
+        return cls(window=Window(**numbers["window"]), nearest=nearest, **parts)
 
 
 def fit(
@@ -159,11 +162,12 @@ def fit(
     covariance = np.cov(((features - centre) / spread).T)
     identity = np.eye(len(FEATURES)) * np.trace(covariance) / len(FEATURES)
     mixed = (1.0 - config.shrinkage) * covariance + config.shrinkage * identity
-    middle, prototypes = np.empty(0, np.float32), np.empty((0, 0), np.float16)
+    middle, prototypes = np.empty(0, np.float32), np.empty((0, 0), np.float32)
     if prediction.embeddings is not None:
         middle = prediction.embeddings.mean(axis=0).astype(np.float32)
         rows = np.random.default_rng(seed).permutation(len(prompts))[: config.prototypes]
-        prototypes = _unit(prediction.embeddings[rows], middle).astype(np.float16)
+        kept = _unit(prediction.embeddings[rows], middle).astype(np.float16)
+        prototypes = kept.astype(np.float32)  # as they will be once they were stored
     blank = np.empty((1 + (len(prototypes) > 0), 0))
     made = Novelty(
         window,

@@ -10,13 +10,16 @@ class Window:
     """The first ``head`` and the last ``tail`` characters of a prompt.
 
     Instructions stand at the beginning or at the end; a pasted document stands in the middle.
-    Raises ``ValueError`` when ``head`` is not positive or ``tail`` is negative.
+    Raises ``ValueError`` when either is no whole number, ``head`` is not positive or ``tail`` is
+    negative.
     """
 
     head: int = 1500
     tail: int = 500
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.head, int) and isinstance(self.tail, int)):
+            raise ValueError("window.head and window.tail must be whole numbers of characters")
         if self.head < 1:
             raise ValueError(f"window.head must be at least 1 character, got {self.head}")
         if self.tail < 0:

@@ -63,7 +63,7 @@ def _weights(bundle: Bundle, size: int, intercept: float) -> NgramWeights:
     buckets = tensors["buckets"]
     if any(len(tensor) != len(buckets) for tensor in tensors.values()):
         bundle.refuse(_WEIGHTS, "its tensors must have one length")
-    if len(buckets) and (buckets[0] < 0 or buckets[-1] >= size or np.any(np.diff(buckets) <= 0)):
+    if len(buckets) and (buckets[0] < 0 or buckets[-1] >= size or np.any(buckets[1:] <= buckets[:-1])):
         bundle.refuse(_WEIGHTS, f"buckets must ascend between 0 and {size - 1}")
 
     def whole(values: Array) -> Array:
@@ -71,4 +71,7 @@ def _weights(bundle: Bundle, size: int, intercept: float) -> NgramWeights:
         full[buckets] = values
         return full
 
-    return NgramWeights(whole(tensors["idf"]), whole(tensors["coefficients"]), intercept)
+    try:
+        return NgramWeights(whole(tensors["idf"]), whole(tensors["coefficients"]), intercept)
+    except ValueError as error:
+        bundle.refuse(_SETTINGS, error)

@@ -200,7 +200,10 @@ def test_json_that_is_none_is_refused(text):
         ("model/blend.json", {"scales": [{"ofset": 0.0}] * 2}, "ofset"),
         ("model/part-0/lexical.json", {"features": ["log_chars"]}, "other text features"),
         ("model/part-0/lexical.json", {"ngrams": {"bits": 60}}, "bits"),
+        ("model/part-0/lexical.json", {"ngrams": {"bits": 20.0}}, "whole numbers"),
         ("model/part-0/lexical.json", {"window": {"head": -1}}, "head"),
+        ("model/part-0/lexical.json", {"window": {"tail": 2.5}}, "whole numbers"),
+        ("model/part-0/lexical.json", {"intercept": "nan"}, "intercept must be finite"),
         ("model/part-1/encoder.json", {"levels": [0.5]}, "other levels"),
         ("model/part-1/encoder.json", {"length": 3}, "at least"),
         ("model/part-1/encoder.json", {"length": 1 << 40}, "at most"),
@@ -232,6 +235,7 @@ def test_settings_that_make_no_sense_are_refused(folder, name, change, message):
         ({"buckets": np.array([2, 1], np.int32)}, "ascend"),
         ({"buckets": np.array([-1, 1], np.int32)}, "ascend"),
         ({"buckets": np.array([1, 1 << 30], np.int32)}, "ascend"),
+        ({"buckets": np.array([1000, 1 - (1 << 31)], np.int32)}, "ascend"),
         ({"more": np.ones(2, np.float32)}, "must hold buckets, idf, coefficients"),
     ],
 )

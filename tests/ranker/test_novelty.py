@@ -119,6 +119,8 @@ def test_parts_that_do_not_fit_are_refused(name, changed):
     arrays = novelty.arrays()
     with pytest.raises(ValueError, match=name):
         Novelty.restore(arrays | {name: changed(arrays[name].shape)}, novelty.numbers())
+    with pytest.raises(ValueError, match="nearest"):
+        Novelty.restore(arrays, novelty.numbers() | {"nearest": 0})
     with pytest.raises(ValueError, match="other text features"):
         Novelty.restore(arrays, novelty.numbers() | {"features": ["a"]})
 
