@@ -13,6 +13,7 @@ from ranker.calibration import pinball
 from ranker.metrics import coverage, order, share_of_ceiling, short_long
 from ranker.types import Forecast, Ranker
 from training.draws import Draws, prompt_numbers
+from training.forecasts import forecasts_of
 from training.sources import Example, Lengths
 
 Floats = NDArray[np.float64]
@@ -110,14 +111,14 @@ def evaluate(
 ) -> list[Row]:
     """One row per ranker, in order, and last what a random order of arrival gets.
 
-    ``orders`` are scores, one per example, to judge as orders alone, after the rankers. Raises
-    ``ValueError`` when there are fewer than two examples.
+    A ranker of several served models is asked for the one that answered. ``orders`` are scores,
+    one per example, to judge as orders alone, after the rankers. Raises ``ValueError`` when there
+    are fewer than two examples.
     """
     if len(examples) < 2:
         raise ValueError(f"{len(examples)} rows are too few to compare an order")
-    prompts = [e.prompt for e in examples]
     judge = _Judge.of(examples, seed)
-    rows = [judge.forecasts(name, ranker.forecast(prompts)) for name, ranker in rankers.items()]
+    rows = [judge.forecasts(name, forecasts_of(each, examples)) for name, each in rankers.items()]
     arrival = np.random.default_rng(seed).permutation(len(examples)).astype(np.float64)
     for name, scores in (*(orders or {}).items(), (FCFS, arrival)):
         rows.append(judge.order(name, np.asarray(scores, dtype=np.float64)))

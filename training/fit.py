@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +15,9 @@ from ranker.novelty import Novelty
 from ranker.prediction import Prediction
 from training.calibrate import calibrated
 from training.config import TrainConfig
+from training.encoder.watch import Step, unwatched
 from training.sources import Example, Lengths, Progress, silent
 from training.tiers import fit_tiers
-
-if TYPE_CHECKING:
-    from training.encoder.watch import Step
 
 _LEAST_TRAIN, _LEAST_VALIDATION = 50, 20
 
@@ -45,7 +42,7 @@ def train(
     auxiliary: Sequence[Example] = (),
     workdir: Path | None = None,
     progress: Progress = silent,
-    watch: Callable[[Step], None] = lambda step: None,
+    watch: Callable[[Step], None] = unwatched,
 ) -> TrainedRanker:
     """Fit on the ``train`` rows, choose and calibrate on the ``validation`` rows; ``test`` is not
     looked at.

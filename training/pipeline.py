@@ -15,9 +15,11 @@ from ranker.types import Ranker
 from training import smollm2, unfinished
 from training.card import card
 from training.config import LEXICAL, TrainConfig
+from training.encoder.watch import Step
 from training.evaluate import LEAST_ROWS, Flatness, Row, evaluate, flatness
 from training.expect import Bound, Miss, missed
 from training.fit import TrainedRanker, train
+from training.forecasts import forecasts_of
 from training.gate import (
     CHAMPION,
     SEEN_FILE,
@@ -32,12 +34,11 @@ from training.plots import plots
 from training.provenance import provenance
 from training.sharegpt import SERVED_MODEL, ShareGpt
 from training.slices import by_slice
-from training.sources import Data, Progress, refuse_unorderable, silent
+from training.sources import Data, Example, Progress, refuse_unorderable, silent
 from training.tracking import metrics, record
 
 if TYPE_CHECKING:
     from ranker.registry import Registry
-    from training.encoder.watch import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,11 @@ class Job:
     def __post_init__(self) -> None:
         if not self.name or set(self.name) & set("/:@"):
             raise ValueError(f"name: {self.name!r} is not usable; leave out /, : and @")
+
+    @property
+    def helpers(self) -> list[Example]:
+        """The rows of ``auxiliary``."""
+        return [e for extra in self.auxiliary for e in extra.examples]
 
 
 @dataclass(frozen=True)
@@ -158,7 +164,7 @@ def run(
             config,
             served_model=job.served_model,
             name=job.name,
-            auxiliary=[e for extra in job.auxiliary for e in extra.examples],
+            auxiliary=job.helpers,
             workdir=workdir,
             progress=progress,
             watch=watch,
@@ -175,18 +181,17 @@ def run(
             split: evaluate(rankers, job.data.split(split), seed=config.seed)
             for split in ("validation", "test")
         }
-        forecasts = trained.ranker.forecast([e.prompt for e in test])
+        forecasts = forecasts_of(trained.ranker, test)
         flat = flatness(forecasts, test)
         parts = by_slice(forecasts, test, seed=config.seed)
         found = metrics(job.name, tables, parts, flat)
-        misses = missed(expected or {}, found)
+        misses = missed(expected or {}, {**trained.metrics, **found})
         log.metrics(found)
         progress("Evaluating", 2, 2)
         progress("Registering", 0, 2)
         for name, image in plots(forecasts, test).items():
             log.file(f"plots/{name}.png", image)
-        trained_on = [e for data in (job.data, *job.auxiliary) for e in data.examples]
-        log.file(SEEN_FILE, seen(trained_on))
+        log.file(SEEN_FILE, seen([*job.data.examples, *job.helpers]))
         log.model(
             trained.ranker,
             card(trained.ranker, job.data, tables["test"], parts, flat, f"{now:%Y-%m-%d}"),

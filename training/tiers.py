@@ -12,17 +12,22 @@ from training.blend import fit_blend
 from training.config import BLEND, ENCODER, LEXICAL, TrainConfig
 from training.draws import prompt_numbers
 from training.encoder.config import EncoderConfig
+from training.encoder.watch import Step, unwatched
 from training.lexical import fit_lexical
 from training.sources import Example, Lengths, Progress, silent
 
 if TYPE_CHECKING:
-    from training.encoder.watch import Step
+    from training.encoder.fit import FittedEncoder
+
+#: Validation prompts on which the served form of an encoder is compared with the trained one.
+_COMPARED = 200
 
 
 @dataclass(frozen=True)
 class FittedModel:
     """A model that is not calibrated yet. ``curves`` are losses by step, by tier; ``metrics`` say
-    what each tier reached on validation and what it weighs."""
+    what each tier reached on validation and what it weighs, and tau-b between the order of an
+    encoder as it serves and as it was trained."""
 
     model: LengthModel
     curves: Mapping[str, tuple[float, ...]]
@@ -36,7 +41,7 @@ def fit_tiers(
     auxiliary: Sequence[Example] = (),
     workdir: Path | None = None,
     progress: Progress = silent,
-    watch: Callable[[Step], None] = lambda step: None,
+    watch: Callable[[Step], None] = unwatched,
 ) -> FittedModel:
     """Fit on the ``train`` rows; the ``validation`` rows say when an encoder is done and how much
     each tier counts.
@@ -49,14 +54,16 @@ def fit_tiers(
     prompts = [e.prompt for e in held]
     fitted: dict[str, LengthModel] = {}
     curves: dict[str, tuple[float, ...]] = {}
+    metrics: dict[str, float] = {}
     if config.tier in (LEXICAL, BLEND):
         fitted[LEXICAL], curves[LEXICAL] = fit_lexical(
             examples, config.lexical, auxiliary=auxiliary, progress=progress
         )
     if config.tier in (ENCODER, BLEND):
-        fitted[ENCODER], curves[ENCODER] = _encoder(
+        fitted[ENCODER], curves[ENCODER], kept = _encoder(
             examples, config.encoder, auxiliary, workdir, progress, watch
         )
+        metrics["encoder.int8.tau_to_torch"] = kept
     served = {e.model for e in held}
     model = served.pop() if len(served) == 1 else ""
     said = [part.predict(prompts, model) for part in fitted.values()]
@@ -64,8 +71,21 @@ def fit_tiers(
     return FittedModel(
         blend.model(tuple(fitted.values())),
         curves,
-        dict(_measured(fitted, blend.part_taus, blend.weights, blend.tau)),
+        metrics | dict(_measured(fitted, blend.part_taus, blend.weights, blend.tau)),
     )
+
+
+def lend_a_hand(
+    examples: Sequence[Example],
+    config: TrainConfig,
+    *,
+    auxiliary: Sequence[Example] = (),
+    workdir: Path | None = None,
+) -> None:
+    """What every process but the first does while that one is in :func:`fit_tiers` with the same
+    arguments: its part of each batch of an encoder. Of the other tiers there is none to share."""
+    if config.tier in (ENCODER, BLEND):
+        _trained(examples, config.encoder, auxiliary, workdir)
 
 
 def _encoder(
@@ -75,13 +95,33 @@ def _encoder(
     workdir: Path | None,
     progress: Progress,
     watch: Callable[[Step], None],
-) -> tuple[LengthModel, tuple[float, ...]]:
-    # Here, not above: the lexical tier needs neither torch nor its seconds of import.
+) -> tuple[LengthModel, tuple[float, ...], float]:
+    """The model as it will serve, the losses, and tau-b between its order and the network's."""
     from ranker.encoder.export import export
+    from training.encoder.served_form import lost
+
+    fitted = _trained(examples, config, auxiliary, workdir, progress, watch)
+    progress("Exporting the encoder", 0, 1)
+    model = export(fitted.network, fitted.text)
+    held = list(dict.fromkeys(e.prompt for e in examples if e.split == "validation"))
+    kept = lost(model, fitted.network, held[:_COMPARED])["kendall"]
+    progress("Exporting the encoder", 1, 1)
+    return model, fitted.curve, kept
+
+
+def _trained(
+    examples: Sequence[Example],
+    config: EncoderConfig,
+    auxiliary: Sequence[Example],
+    workdir: Path | None,
+    progress: Progress = silent,
+    watch: Callable[[Step], None] = unwatched,
+) -> FittedEncoder:
+    # Here, not above: the lexical tier needs neither torch nor its seconds of import.
     from training.encoder.backbone import locate
     from training.encoder.fit import fit_encoder
 
-    fitted = fit_encoder(
+    return fit_encoder(
         examples,
         config,
         auxiliary=auxiliary,
@@ -90,10 +130,6 @@ def _encoder(
         progress=progress,
         watch=watch,
     )
-    progress("Exporting the encoder", 0, 1)
-    model = export(fitted.network, fitted.text)
-    progress("Exporting the encoder", 1, 1)
-    return model, fitted.curve
 
 
 def _measured(

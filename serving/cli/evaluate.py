@@ -18,6 +18,9 @@ def evaluate(
     ] = "models:/length-ranker@champion",
     data: training_data.Data = "",
     prompts: training_data.Prompts = None,
+    column: training_data.Column = None,
+    limit: training_data.Limit = None,
+    most: training_data.Most = None,
     split: Annotated[str, typer.Option(help="test or validation.")] = "test",
     traffic: Annotated[
         str, typer.Option(help="A slice of other traffic in held-out buckets, or all.")
@@ -101,6 +104,7 @@ def evaluate(
     from training import evaluate as judge
     from training import honesty
     from training.bundled import corpus
+    from training.forecasts import forecasts_of
     from training.slices import SliceRow, by_slice
     from training.sources import Example
     from training.traffic import SLICES, shifted
@@ -117,7 +121,10 @@ def evaluate(
             names = tuple(SLICES) if traffic == "all" else (traffic,)
             sets |= {name: shifted(bundled, name) for name in names}
         else:
-            wanted = training_data.Wanted(data, loaded.served_model, prompts, tokenizer)
+            columns = training_data.named_columns(column)
+            wanted = training_data.Wanted(
+                data, loaded.served_model, prompts, tokenizer, columns, limit, most
+            )
             sets[split] = wanted.job("", progress).data.split(split)
     rows = []
     for name, examples in sets.items():
@@ -132,12 +139,12 @@ def evaluate(
     if json or traffic:
         return
     (examples,) = sets.values()
-    forecasts = loaded.forecast([e.prompt for e in examples])
+    forecasts = forecasts_of(loaded, examples)
     if len(examples) >= judge.LEAST_ROWS:
         console.note(f"Forecasts: {judge.flatness(forecasts, examples)}.")
     if len(examples) >= honesty.LEAST_ROWS:
         console.note(f"Forecasts are {honesty.honesty(forecasts, examples, seed=seed)}.")
     if slices:
         parts = by_slice(forecasts, examples, seed=seed)
-        columns = [f.name for f in fields(SliceRow)]
-        console.print_table(columns, [list(asdict(part).values()) for part in parts])
+        names = [f.name for f in fields(SliceRow)]
+        console.print_table(names, [list(asdict(part).values()) for part in parts])

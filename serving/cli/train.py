@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,8 @@ from serving.cli import training_data
 from serving.cli.registry import TrackingUri, open_registry
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ranker.registry import Registry
     from training.configs import Configuration
     from training.pipeline import Result
@@ -30,8 +33,18 @@ def train(
             "in --data. Given several times, each gets a ranker of its own."
         ),
     ] = None,
+    pooled: Annotated[
+        bool,
+        typer.Option(
+            "--pooled",
+            help="One ranker for all models in --data, which also answers for models unseen.",
+        ),
+    ] = False,
     data: training_data.Data = "",
     prompts: training_data.Prompts = None,
+    column: training_data.Column = None,
+    limit: training_data.Limit = None,
+    most: training_data.Most = None,
     name: Annotated[str, typer.Option(help="Registered name; by default from the model.")] = "",
     tokenizer: training_data.Tokenizer = None,
     promote: Annotated[
@@ -56,19 +69,24 @@ def train(
       shortfirst train --config lexical              the same, and fail when it gets worse
       shortfirst train --config blend                with a fine-tuned encoder, 20 minutes
       shortfirst train --data log.parquet --served-model llama-3-8b
+      shortfirst train --data log.parquet --pooled
       shortfirst train --tracking-uri http://mlflow.example:5000
 
     Exit status 1: metrics missed what the configuration expects, or the gate refused. The version
-    is registered then, but does not serve.
+    is registered then, but does not serve. Started by accelerate launch -m serving.cli train, the
+    processes share the training of an encoder; the first of them does all the rest.
     """
     from dataclasses import replace
 
+    from ranker.length_ranker import POOLED
     from serving.cli import console
     from training import configs
 
     settings = configs.read(config)
     own = [settings.served_model] if settings.served_model and not data else [""]
-    models = served_model or own
+    if pooled and (served_model or not (data or settings.data)):
+        raise ValueError("--pooled: takes all models of --data; give that, and no --served-model")
+    models = [POOLED] if pooled else served_model or own
     if name and len(models) > 1:
         raise ValueError("--name: two rankers cannot share one; leave it away")
     # What a configuration expects holds for the data that it names, not for any other.
@@ -76,9 +94,18 @@ def train(
     if other and (settings.data or settings.served_model) and settings.expected:
         console.note(f"{settings.name}: expects its metrics of other data; they are not checked")
         settings = replace(settings, expected={})
+    columns = training_data.named_columns(column)
+    wanted = [
+        training_data.Wanted(data or settings.data, model, prompts, tokenizer, columns, limit, most)
+        for model in models
+    ]
+    if _is_helper():
+        for each in wanted:
+            _help(each, name, settings)
+        return
     results = [
         _train(
-            training_data.Wanted(data or settings.data, model, prompts, tokenizer),
+            each,
             name,
             settings,
             open_registry(tracking_uri),  # a wrong address: said before the minutes of training
@@ -86,11 +113,35 @@ def train(
             force,
             restart,
         )
-        for model in models
+        for each in wanted
     ]
     _report(results, as_json=json)
     if any(r.misses or (r.verdict is not None and r.promotion is None) for r in results):
         raise typer.Exit(1)
+
+
+def _is_helper() -> bool:
+    """Whether accelerate or torchrun started this process and another one is the first."""
+    return int(os.environ.get("RANK", "0")) > 0
+
+
+def _help(wanted: training_data.Wanted, name: str, settings: Configuration) -> None:
+    from training.sources import silent
+    from training.tiers import lend_a_hand
+
+    job = wanted.job(name, silent)
+    lend_a_hand(
+        job.data.examples,
+        settings.train,
+        auxiliary=job.helpers,
+        workdir=_workdir(job.name, settings),
+    )
+
+
+def _workdir(name: str, settings: Configuration) -> Path:
+    from serving.paths import Home
+
+    return Home.resolve().cache / "training" / f"{name}-{settings.name}"
 
 
 def _train(
@@ -106,29 +157,32 @@ def _train(
     import shutil
     from datetime import UTC, datetime
 
-    from serving.cli import tables
-    from serving.paths import Home
+    from serving.cli import console, tables
     from training import pipeline
+    from training.encoder.watch import Interrupted
     from training.gate import CHAMPION
 
     with tables.stages() as progress:
         job = wanted.job(name, progress)
-        workdir = Home.resolve().cache / "training" / f"{job.name}-{settings.name}"
+        workdir = _workdir(job.name, settings)
         if restart:
             shutil.rmtree(workdir, ignore_errors=True)
-        result = pipeline.run(
-            job,
-            settings.train,
-            registry,
-            progress,
-            by=getpass.getuser(),
-            now=datetime.now(UTC),
-            promote_as=CHAMPION if promote else None,
-            force=force,
-            expected=settings.expected,
-            tags={"config": settings.name, **wanted.tags()},
-            workdir=workdir,
-        )
+        try:
+            result = pipeline.run(
+                job,
+                settings.train,
+                registry,
+                progress,
+                by=getpass.getuser(),
+                now=datetime.now(UTC),
+                promote_as=CHAMPION if promote else None,
+                force=force,
+                expected=settings.expected,
+                tags={"config": settings.name, **wanted.tags()},
+                workdir=workdir,
+            )
+        except Interrupted as stopped:
+            raise console.UserError(str(stopped), status=130) from None
     shutil.rmtree(workdir, ignore_errors=True)  # kept until the version is registered
     return result
 

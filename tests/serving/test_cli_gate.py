@@ -15,6 +15,9 @@ pytest.importorskip("mlflow")
 from typer.testing import CliRunner
 
 from serving.cli import app, console
+from serving.cli.training_data import Wanted
+from training import pipeline
+from training.encoder.watch import Interrupted
 
 NAME = "length-ranker-toy"
 SETTINGS = "[lexical.trees]\nrounds = 30\n[calibration]\nknots = 9\n"
@@ -113,6 +116,56 @@ def test_metrics_that_are_expected_of_other_data_are_not_checked(user):
     done = user.run("train", "--data", user.data, "--config", named, "--no-promote", "--json")
     assert done.json["missed"] == []
     assert "they are not checked" in done.said
+
+
+def test_one_ranker_for_several_served_models(user):
+    rows = [json.loads(line) for line in user.data.read_text().splitlines()]
+    both = user.folder / "both.jsonl"
+    with both.open("w") as log:
+        for row in rows:
+            n, name = row.pop("output_tokens"), row.pop("id")
+            for model, times in (("brief", 1), ("wordy", 10)):
+                told = row | {"n": times * n, "model": model, "id": f"{name}/{model}"}
+                log.write(json.dumps(told) + "\n")
+    source = ("--data", both, "--column", "output_tokens=n")
+    made = user.run("train", *source, "--pooled", "--config", user.config, "--json").json
+    assert (made["name"], made["version"]) == ("length-ranker-pooled", "1")
+    found = user.run("evaluate", "models:/length-ranker-pooled/1", *source, "--json").json
+    assert found[0]["rows"] == 160
+    # Each model's own quantiles: the pooled ones would hold a half of one and all of the other.
+    assert abs(found[0]["p90_coverage"] - 0.9) < 0.1
+    assert found[0]["tau_b"] > 0.5
+    assert "--pooled" in user.run("train", "--pooled", status=2).said
+    assert "NAME=COLUMN" in user.run("train", *source[:2], "--column", "n", status=2).said
+    assert "about --data" in user.run("train", "--most", "9", status=2).said
+
+
+def test_a_run_remembers_its_data(tmp_path):
+    """So that promote finds the rows again."""
+    for wanted in (
+        Wanted(),
+        Wanted("hf:me/chat", "m", None, None, limit=9, most=7),
+        Wanted("hf:me/chat", "pooled", tmp_path / "é.jsonl", None, {"prompt": "a, b=c"}),
+    ):
+        tags = {**wanted.tags(), "served_model": wanted.served_model}
+        assert Wanted.of_run(tags, None) == wanted
+
+
+def test_a_process_that_only_helps_registers_nothing(user, monkeypatch):
+    before = user.run("promote", NAME, "--json").json
+    monkeypatch.setenv("RANK", "1")
+    done = user.run("train", "--data", user.data, "--config", user.config)
+    assert done.out == ""
+    assert user.run("promote", NAME, "--json").json == before
+
+
+def test_ctrl_c_says_how_to_go_on(user, monkeypatch):
+    def stopped(*_: object, **__: object) -> None:
+        raise Interrupted("training stopped at step 7 of 21")
+
+    monkeypatch.setattr(pipeline, "run", stopped)
+    done = user.run("train", "--data", user.data, "--config", user.config, status=130)
+    assert "stopped at step 7 of 21" in done.said
 
 
 def test_addresses_and_names_that_are_none(user):

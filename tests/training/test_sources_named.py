@@ -27,7 +27,6 @@ def options(tmp_path, tokenizer):
         cache=tmp_path / "cache",
         tokenizer=tokenizer,
         prompts=lines(tmp_path / "prompts.jsonl", {"request_id": "a", "prompt": PROMPT}),
-        columns={"output_tokens": "n"},
     )
 
 
@@ -35,6 +34,7 @@ def options(tmp_path, tokenizer):
 def test_each_kind_finds_its_reader(kind, options, tmp_path):
     if kind == "table":
         spec = str(lines(tmp_path / "rows é.jsonl", {"prompt": PROMPT, "n": 3}))
+        options = replace(options, columns={"output_tokens": "n"})
     elif kind == "openai":
         answer = {"choices": [{"finish_reason": "stop"}], "usage": {"completion_tokens": 3}}
         row = {"request": {"prompt": PROMPT}, "response": answer}
@@ -76,3 +76,17 @@ def test_what_a_source_needs_is_named(tmp_path):
         open_source("outcomes:x.db", bare)
     with pytest.raises(ValueError, match="--tokenizer"):
         open_source("hf:lmsys/lmsys-chat-1m", bare)
+
+
+@pytest.mark.parametrize(
+    ("spec", "option"),
+    [
+        ("outcomes:x.db", {"columns": {"prompt": "p"}}),
+        ("sharegpt", {"columns": {"prompt": "p"}}),
+        ("rows.parquet", {"limit": 9}),
+        ("openai:log.jsonl", {"most": 9}),
+    ],
+)
+def test_an_option_that_says_nothing_is_refused(spec, option, tmp_path):
+    with pytest.raises(ValueError, match=f"{next(iter(option))}: says nothing of data"):
+        open_source(spec, Options(cache=tmp_path, **option))

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
-from ranker.types import Forecast
+from training.forecasts import Forecaster
 
 #: The alias that serves unless another is asked for.
 CHAMPION = "champion"
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
-
-
-class Forecaster(Protocol):
-    """A ranker that answers for several served models."""
-
-    def forecast(self, prompts: Sequence[str], served_model: str = "") -> list[Forecast]: ...
 
 
 class Registered(Protocol):

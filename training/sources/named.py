@@ -40,11 +40,19 @@ class Options:
 
 
 def open_source(spec: str, options: Options) -> Data:
-    """The data that ``spec`` names. Raises ``ValueError``, for an unknown name one that lists what
-    there is."""
+    """The data that ``spec`` names. Raises ``ValueError``: for an unknown name one that lists what
+    there is, and for an option that says nothing of such a source."""
+    kind, colon, place = spec.partition(":")
+    of_hub = bool(colon) and kind == "hf"
+    for name, says in (
+        ("columns", kind not in _KINDS and spec not in _BUNDLED),
+        ("limit", of_hub),
+        ("most", of_hub),
+    ):
+        if getattr(options, name) and not says:
+            raise ValueError(f"{name}: says nothing of data {spec!r}; leave it away")
     if spec in _BUNDLED:
         return _BUNDLED[spec](options)
-    kind, colon, place = spec.partition(":")
     if colon and place and kind in _KINDS:
         return _KINDS[kind](place, options)
     if spec.lower().endswith(TABLES):
