@@ -27,8 +27,8 @@ def listnet(scores: Tensor, lengths: ListLengths) -> Tensor:
     weights = lengths.kept(lengths.weights)
     total, lists = scores.new_zeros(()), scores.new_zeros(())
     for draw in lengths.draws():
-        worth = draw.tokens[..., 0].log1p()
         here = draw.mask[..., 0]
+        worth = draw.tokens[..., 0].log1p().where(here, 0.0)
         known = here & ~draw.censored[..., 0]
         bounds = here & draw.censored[..., 0] & known.any(dim=1, keepdim=True)
         log_p, log_q = _log_shares(worth, known), _log_shares(scores, known)

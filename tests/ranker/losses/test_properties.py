@@ -48,10 +48,10 @@ def test_padding_changes_neither_loss_nor_gradient(loss, junk):
             return torch.cat((part, more), dim=1)
 
         padded = ListLengths(
-            wider(lengths.tokens, 77.0),
+            wider(lengths.tokens, junk),
             wider(lengths.censored, True),
             wider(lengths.mask, False),
-            wider(lengths.weights, 1.0),
+            wider(lengths.weights, junk),
         )
         padded_value, padded_gradient = _with_gradient(loss, wider(head, junk), padded)
         assert padded_value == pytest.approx(value.item(), rel=1e-12)
