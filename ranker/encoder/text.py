@@ -72,7 +72,8 @@ class EncoderText:
             room = self.length - len(before) - 2 * len(after)
             head = min(room - 1, max(1, int(room * self.head_share)))
             ids = ids[:head] + after + ids[head - room :]
-        return before + ids + after
+        # Of a tokenizer without special tokens, a blank prompt would have nothing to read.
+        return [*before, *ids, *after] or [self.pad]
 
 
 def padded(ids: Sequence[Sequence[int]], pad: int) -> tuple[Ids, Ids]:

@@ -49,6 +49,12 @@ def test_a_megabyte_costs_its_ends():
     assert ids[-2] == 5
 
 
+def test_without_special_tokens_a_blank_prompt_is_padding():
+    tokenizer = made()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
+    assert EncoderText(tokenizer, length=12).ids(["", "w0"]) == [[0], [4]]
+
+
 def test_truncation_and_padding_of_the_tokenizer_are_its_own_affair():
     tokenizer = made()
     tokenizer.enable_truncation(4)
