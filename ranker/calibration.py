@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ranker.prediction import Prediction
 from ranker.survival import weighted_quantiles
-from ranker.types import LEVELS
+from ranker.types import LEVELS, check_levels
 from ranker.validation import fold_numbers, simplest
 
 Floats = NDArray[np.float64]
@@ -42,19 +41,15 @@ class CalibrationConfig:
             raise ValueError("calibration.bandwidths must be positive numbers, at least one")
         if self.folds < 2:
             raise ValueError(f"calibration.folds must be at least 2, got {self.folds}")
-        inside = all(0.0 < p < 1.0 for p in self.levels)
-        if not self.levels or not inside or any(a >= b for a, b in pairwise(self.levels)):
-            raise ValueError(
-                f"calibration.levels must ascend strictly inside (0, 1), got {self.levels}"
-            )
+        check_levels(self.levels, "calibration.levels")
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """``table[k]`` holds the quantiles at score ``knots[k]``, linear between, flat outside.
 
-    ``bandwidth`` is the chosen one. Raises ``ValueError`` when the knots do not ascend, the table
-    does not fit knots and levels, or a quantile descends along either axis.
+    ``bandwidth`` is the chosen one. Raises ``ValueError`` when knots or levels do not ascend, the
+    table does not fit them, or a quantile descends along either axis.
     """
 
     kind: ClassVar[str] = "score-table"
@@ -67,6 +62,7 @@ class Calibration:
     def __post_init__(self) -> None:
         if self.knots.ndim != 1 or not len(self.knots) or np.any(np.diff(self.knots) <= 0.0):
             raise ValueError("calibration.knots must be a strictly ascending vector")
+        check_levels(self.levels, "calibration.levels")
         if self.table.shape != (len(self.knots), len(self.levels)):
             raise ValueError(
                 f"calibration.table must have shape {(len(self.knots), len(self.levels))}, "

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ranker.calibration import CalibrationConfig, pinball
 from ranker.prediction import Prediction
 from ranker.survival import weighted_quantiles
+from ranker.types import check_levels
 from ranker.validation import fold_numbers, simplest
 
 Floats = NDArray[np.float64]
@@ -37,8 +38,8 @@ class Conformal:
     """``log(1 + q)`` of the model shrinks to ``share`` of its distance from the marginal, and
     moves by ``offsets``.
 
-    Raises ``ValueError`` when the shapes differ, a number is not finite, the marginal descends or
-    ``share`` lies outside [0, 1].
+    Raises ``ValueError`` when the shapes differ, a number is not finite, levels do not ascend, the
+    marginal descends or ``share`` lies outside [0, 1].
     """
 
     kind: ClassVar[str] = "conformal"
@@ -49,8 +50,9 @@ class Conformal:
     levels: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        check_levels(self.levels, "conformal.levels")
         shape = (len(self.levels),)
-        if not shape[0] or self.marginal.shape != shape or self.offsets.shape != shape:
+        if self.marginal.shape != shape or self.offsets.shape != shape:
             raise ValueError("conformal.marginal and conformal.offsets must have one value a level")
         if not (np.all(np.isfinite(self.marginal)) and np.all(np.isfinite(self.offsets))):
             raise ValueError("conformal.marginal and conformal.offsets must be finite")

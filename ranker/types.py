@@ -17,6 +17,13 @@ LEVELS: tuple[float, ...] = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 
 NOVEL = 0.95
 
 
+def check_levels(levels: Sequence[float], where: str) -> None:
+    """Raises ``ValueError`` naming ``where`` unless ``levels`` ascend strictly inside (0, 1)."""
+    inside = all(0.0 < p < 1.0 for p in levels)
+    if not levels or not inside or any(a >= b for a, b in pairwise(levels)):
+        raise ValueError(f"{where} must ascend strictly inside (0, 1)")
+
+
 class FinishReason(StrEnum):
     """Why a generation ended. ``LENGTH`` and ``ABORT`` are censored: lower bounds, not lengths."""
 
@@ -54,17 +61,14 @@ class Forecast:
             raise ValueError(f"forecast.novelty must lie between 0 and 1, got {self.novelty}")
         if not math.isfinite(self.score):
             raise ValueError(f"forecast.score must be finite, got {self.score}")
-        if not self.levels or len(self.quantiles) != len(self.levels):
+        check_levels(self.levels, "forecast.levels")
+        if len(self.quantiles) != len(self.levels):
             raise ValueError(
                 f"forecast.quantiles must have one value per level: "
                 f"{len(self.quantiles)} quantiles, {len(self.levels)} levels"
             )
-        if any(not 0.0 < p < 1.0 for p in self.levels) or any(
-            a >= b for a, b in zip(self.levels, self.levels[1:], strict=False)
-        ):
-            raise ValueError("forecast.levels must ascend strictly inside (0, 1)")
         if any(not math.isfinite(q) or q < 0.0 for q in self.quantiles) or any(
-            a > b for a, b in zip(self.quantiles, self.quantiles[1:], strict=False)
+            a > b for a, b in pairwise(self.quantiles)
         ):
             raise ValueError("forecast.quantiles must be finite, non-negative and not descend")
 

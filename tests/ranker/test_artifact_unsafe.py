@@ -16,6 +16,7 @@ from ranker import artifact
 from ranker.artifact import ArtifactError
 from ranker.artifact import folder as disk
 from ranker.artifact.content import parse_json
+from ranker.types import LEVELS
 
 UNPICKLED = []
 sys.addaudithook(lambda name, args: UNPICKLED.append(args) if name == "pickle.find_class" else None)
@@ -215,6 +216,11 @@ def test_json_that_is_none_is_refused(text):
         ("calibration/fitted.json", {"kind": "odd"}, "unknown kind 'odd'"),
         ("calibration/fitted.json", {"numbers": {}}, "KeyError"),
         ("calibration/fitted.json", {"numbers": 4}, "must be an object"),
+        (
+            "calibration/fitted.json",
+            {"numbers": {"bandwidth": 0.1, "levels": sorted(LEVELS, reverse=True)}},
+            "levels must ascend",
+        ),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(folder, name, change, message):
