@@ -117,9 +117,7 @@ def fit(
     is judged by another. Raises ``ValueError`` when the lengths differ, a number is not finite or
     there are fewer than 20 rows, too few to speak of a distribution.
     """
-    s, y, c = checked(scores, tokens, censored)
-    group = np.arange(len(s)) if groups is None else np.asarray(groups, dtype=np.int64)
-    return fit_checked(s, y, c, group, config or CalibrationConfig())
+    return fit_checked(*checked(scores, tokens, censored, groups), config or CalibrationConfig())
 
 
 def fit_checked(
@@ -139,9 +137,10 @@ def fit_checked(
 
 
 def checked(
-    scores: ArrayLike, tokens: ArrayLike, censored: ArrayLike
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """The three as vectors that can be calibrated on; see :func:`fit` for what it raises."""
+    scores: ArrayLike, tokens: ArrayLike, censored: ArrayLike, groups: ArrayLike | None
+) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.int64]]:
+    """The four as vectors that can be calibrated on; see :func:`fit` for what it raises. Without
+    ``groups`` each row is one of its own."""
     s = np.asarray(scores, dtype=np.float64)
     y = np.asarray(tokens, dtype=np.float64)
     c = np.asarray(censored, dtype=np.bool_)
@@ -154,7 +153,10 @@ def checked(
         raise ValueError(f"calibration: needs at least 20 rows, got {len(s)}; add validation data")
     if not (np.all(np.isfinite(s)) and np.all(np.isfinite(y))) or np.any(y < 0.0):
         raise ValueError("calibration: scores must be finite, tokens finite and non-negative")
-    return s, y, c
+    group = np.arange(len(s)) if groups is None else np.asarray(groups, dtype=np.int64)
+    if group.shape != s.shape:
+        raise ValueError(f"calibration: groups must have shape {s.shape}, got {group.shape}")
+    return s, y, c, group
 
 
 def _ranks(ordered: Floats) -> Floats:

@@ -83,10 +83,7 @@ def fit_calibrator(
     number is not finite, or there are fewer than 20 rows or one prompt alone.
     """
     config = config or CalibrationConfig()
-    s, y, c = calibration.checked(prediction.scores, tokens, censored)
-    group = np.arange(len(s)) if groups is None else np.asarray(groups, dtype=np.int64)
-    if group.shape != s.shape:
-        raise ValueError(f"calibration: groups must have shape {s.shape}, got {group.shape}")
+    s, y, c, group = calibration.checked(prediction.scores, tokens, censored, groups)
     if prediction.quantiles is None:
         return _table(prediction, y, c, group, config)
     if prediction.quantiles.shape[0] != len(s) or not np.all(np.isfinite(prediction.quantiles)):
