@@ -63,7 +63,9 @@ def _weights(bundle: Bundle, size: int, intercept: float) -> NgramWeights:
     buckets = tensors["buckets"]
     if any(len(tensor) != len(buckets) for tensor in tensors.values()):
         bundle.refuse(_WEIGHTS, "its tensors must have one length")
-    if len(buckets) and (buckets[0] < 0 or buckets[-1] >= size or np.any(buckets[1:] <= buckets[:-1])):
+    if len(buckets) and (
+        buckets[0] < 0 or buckets[-1] >= size or np.any(buckets[1:] <= buckets[:-1])
+    ):
         bundle.refuse(_WEIGHTS, f"buckets must ascend between 0 and {size - 1}")
 
     def whole(values: Array) -> Array:

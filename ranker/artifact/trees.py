@@ -37,8 +37,8 @@ _HEADER = {
 }
 #: What it was trained for; its reader takes any text and does not survive an empty one.
 _OBJECTIVE = re.compile(r"[a-z][a-z0-9_]*(?: [a-z_]+:[0-9a-z.,_-]+)*")
-#: All that is in it. Its reader ends a line at a carriage return and all of the text at NUL, so that
-#: either would show it other lines than those that are looked at here.
+#: All that is in it. Its reader ends a line at a carriage return and the whole text at NUL: either
+#: would show it other lines than those that are looked at here.
 _PLAIN = re.compile(r"[\n -~]*")
 _SINGLE = {"num_leaves", "num_cat", "is_linear", "shrinkage"}
 _MOST_LEAVES = 1 << 16
