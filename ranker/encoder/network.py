@@ -131,6 +131,8 @@ class _Shift(nn.Module):
 
     def forward(self, text: Tensor, model: Tensor) -> Any:
         if self.vectors is None:
-            return text.new_zeros(len(text), dtype=torch.float32)
+            # As many as there are numbers: an input that nothing reads would be exported with the
+            # number of rows that it was traced with.
+            return torch.zeros_like(model, dtype=torch.float32)
         vector = self.vectors(model)
         return (vector[:, :-1] * text).sum(dim=1).float() + vector[:, -1]
