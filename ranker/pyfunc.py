@@ -27,11 +27,16 @@ class PyFunc:
 
         ``params["served_model"]`` asks about another model than the ranker's own; ``pooled`` says
         that the ranker does not know that one, and forecasts what holds for all of its models.
+        Raises ``ValueError`` naming the first row whose prompt is no text.
         """
         import pandas as pd
 
         served = (params or {}).get("served_model") or self.ranker.served_model
-        found = self.ranker.forecast([str(prompt) for prompt in table["prompt"]], served)
+        prompts = list(table["prompt"])
+        for row, prompt in enumerate(prompts):
+            if not isinstance(prompt, str):
+                raise ValueError(f"prompt: row {row} holds {type(prompt).__name__}, not text")
+        found = self.ranker.forecast(prompts, served)
         return pd.DataFrame(
             [
                 {"score": f.score}

@@ -41,7 +41,7 @@ def connect(tracking_uri: str) -> MlflowClient:
     if tracking_uri.startswith("sqlite:///"):
         Path(tracking_uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
     _knock(tracking_uri)
-    with explained(f"tracking_uri {tracking_uri!r}"):
+    with explained(f"tracking_uri {_shown(tracking_uri)!r}"):
         return MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
 
 
@@ -58,6 +58,13 @@ def explained(what: str) -> Iterator[None]:
             raise RegistryError(f"{what} is unusable: {why}") from None
 
 
+def _shown(tracking_uri: str) -> str:
+    """The address without the name and password that may stand in it."""
+    scheme, slashes, rest = tracking_uri.partition("://")
+    place, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{place.rpartition('@')[2]}{slash}{path}"
+
+
 def _knock(tracking_uri: str) -> None:
     """Say at once that nobody listens, before mlflow tries again and again."""
     parts = urlsplit(tracking_uri)
@@ -69,6 +76,6 @@ def _knock(tracking_uri: str) -> None:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise RegistryError(
-            f"tracking_uri {tracking_uri!r}: no server answers there ({why}); start one with "
-            f"mlflow server, or leave the address away for the file in the home folder"
+            f"tracking_uri {_shown(tracking_uri)!r}: no server answers there ({why}); start one "
+            f"with mlflow server, or leave the address away for the file in the home folder"
         ) from None

@@ -10,6 +10,7 @@ import yaml
 from mlflow.models import infer_signature
 
 from ranker import artifact
+from ranker.artifact import ArtifactError
 from ranker.length_ranker import LengthRanker
 from ranker.pyfunc import EXAMPLE_PROMPT, PARAMS, PyFunc, requirement
 
@@ -35,6 +36,17 @@ def save(ranker: LengthRanker, scratch: Path, card: str) -> Path:
 
 
 def ranker_folder(model: Path) -> Path:
-    """Where in a downloaded model the ranker's own folder is."""
-    about = yaml.safe_load((model / "MLmodel").read_text(encoding="utf-8"))
-    return model / str(about["flavors"]["python_function"]["data"])
+    """Where in a downloaded model the ranker's own folder is.
+
+    Raises :class:`ranker.artifact.ArtifactError` for a model that is none of :func:`save`, or whose
+    description leads out of it.
+    """
+    described = model / "MLmodel"
+    try:
+        about = yaml.safe_load(described.read_text(encoding="utf-8"))
+        folder = model / str(about["flavors"]["python_function"]["data"])
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise ArtifactError(f"{described}: no ranker ({type(error).__name__})") from None
+    if not folder.resolve().is_relative_to(model.resolve()):
+        raise ArtifactError(f"{described}: leads out of the folder of the model")
+    return folder

@@ -13,8 +13,11 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from ranker import artifact
+from ranker.artifact import ArtifactError
+from ranker.pyfunc import PyFunc
 from ranker.records import DatasetRecord, RunRecord
 from ranker.registry import Registry, RegistryError
+from ranker.registry.flavour import ranker_folder
 
 RECORD = RunRecord(
     experiment="tests",
@@ -93,6 +96,8 @@ def test_other_tools_can_load_it(registry, client, run_id, ranker):
     assert table["score"][0] == pytest.approx(forecast.score)
     assert table["p90"][0] == pytest.approx(forecast.quantile(0.9))
     assert not table["pooled"][0]
+    with pytest.raises(ValueError, match="prompt: row 1 holds NoneType"):
+        PyFunc(ranker).predict(pd.DataFrame({"prompt": ["essay", None]}))
     other = model.predict(pd.DataFrame({"prompt": ["essay"]}), params={"served_model": "another"})
     assert other["pooled"][0]
 
@@ -228,6 +233,29 @@ def test_a_server_that_loads_a_ranker_loads_no_torch(registry, run_id, home, tmp
     assert out.stdout.split() == ["False", version]
     assert out.stderr == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        None,
+        "[",
+        "flavors: {}",
+        "flavors: {python_function: {data: ../elsewhere}}",
+        "flavors: {python_function: {data: /elsewhere}}",
+    ],
+)
+def test_a_model_that_leads_elsewhere_is_refused(tmp_path, described):
+    if described is not None:
+        (tmp_path / "MLmodel").write_text(described)
+    with pytest.raises(ArtifactError, match=r"MLmodel: (no ranker|leads out of)"):
+        ranker_folder(tmp_path)
+
+
+def test_a_password_in_an_address_is_not_repeated(tmp_path):
+    with pytest.raises(RegistryError, match="//127[.]0[.]0[.]1:9/path") as caught:
+        Registry("http://ann:secret@127.0.0.1:9/path", tmp_path)
+    assert "secret" not in str(caught.value)
 
 
 def test_an_address_that_is_none(tmp_path):
