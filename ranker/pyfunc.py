@@ -35,7 +35,7 @@ class PyFunc:
         prompts = list(table["prompt"])
         for row, prompt in enumerate(prompts):
             if not isinstance(prompt, str):
-                raise ValueError(f"prompt: row {row} holds {type(prompt).__name__}, not text")
+                raise ValueError(f"prompt: row {row} holds no text")
         found = self.ranker.forecast(prompts, served)
         return pd.DataFrame(
             [
