@@ -132,8 +132,9 @@ class Loop:
         seen = self._unnamed(inputs(self.rows, parts[process], self.pad, self.accelerator.device))
         with self._autocast():
             out = heads(seen.ids, seen.mask, seen.models)
-        # A list is compared as a whole, whoever read its prompts.
-        whole = {name: self._gathered(out[name]) for name in self.config.losses.heads}
+        # A list is compared as a whole, whoever read its prompts. A set has another order in each
+        # process, and what one gathers the other must gather too.
+        whole = {name: self._gathered(out[name]) for name in sorted(self.config.losses.heads)}
         batch = lengths(self.rows, np.concatenate(parts), self.accelerator.device)
         losses = self.objective.losses(whole, batch)
         loss = self.objective.total(losses)
