@@ -10,6 +10,7 @@ from ranker.types import LEVELS
 
 _SETTINGS, _NETWORK, _TOKENIZER = "encoder.json", "network.onnx", "tokenizer.json"
 _LONGEST = 1 << 16
+_TRIAL = ("a", "\N{SNOWMAN}")  # a tokenizer may be whole but for its word for what it does not know
 
 
 def write(model: EncoderModel) -> Files:
@@ -40,14 +41,16 @@ def read(bundle: Bundle) -> EncoderModel:
     length, pad = settings.get("length"), settings.get("pad")
     if not isinstance(length, int) or not isinstance(pad, int) or not 1 <= length <= _LONGEST:
         bundle.refuse(_SETTINGS, f"length and pad must be whole numbers, length at most {_LONGEST}")
+    stored = bundle.text(_TOKENIZER)
     try:
-        tokenizer = Tokenizer.from_str(bundle.text(_TOKENIZER))
-    except Exception as error:  # the only kind that tokenizers raises
-        bundle.refuse(_TOKENIZER, f"no tokenizer ({error})")
-    try:
-        text = EncoderText(tokenizer, length, settings.get("head_share", 0.0), pad)
+        text = EncoderText(Tokenizer.from_str(stored), length, settings.get("head_share", 0.0), pad)
+        text.ids(_TRIAL)
     except (TypeError, ValueError) as error:
         bundle.refuse(_SETTINGS, error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # of tokenizers: plain Exceptions, and panics, which are none
+        bundle.refuse(_TOKENIZER, f"no tokenizer ({str(error).partition(chr(10))[0]})")
     network = bundle.data(_NETWORK)
     try:
         onnx.check(network)

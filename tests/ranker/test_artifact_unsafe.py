@@ -213,6 +213,29 @@ def test_json_that_is_none_is_refused(text):
         ("model/part-1/encoder.json", {"models": ["a", "b", "c"]}, "does not fit"),
         ("model/part-1/encoder.json", {"length": 40}, "does not fit"),
         ("model/part-1/tokenizer.json", {"model": {"type": "Odd"}}, "no tokenizer"),
+        (
+            "model/part-1/tokenizer.json",
+            {
+                "post_processor": {
+                    "type": "TemplateProcessing",
+                    "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}],
+                    "pair": [],
+                    "special_tokens": {},
+                }
+            },
+            "no tokenizer",
+        ),
+        (
+            "model/part-1/tokenizer.json",
+            {
+                "model": {
+                    "type": "WordLevel",
+                    "vocab": {"a": 0},
+                    "unk_token": "[UNK]",
+                }
+            },
+            "no tokenizer",
+        ),
         ("calibration/fitted.json", {"kind": "odd"}, "unknown kind 'odd'"),
         ("calibration/fitted.json", {"numbers": {}}, "KeyError"),
         ("calibration/fitted.json", {"numbers": 4}, "must be an object"),
