@@ -4,7 +4,8 @@
     README.md                the card, for people
     model/                   see :mod:`ranker.artifact.models`; a blend has part-0/, part-1/
     calibration/             see :mod:`ranker.artifact.fitted`
-    served-0/, served-1/     calibrations of served models told apart
+    served.json              served models told apart, with the scales of their scores
+    served-0/, served-1/     their calibrations, in that order
     novelty/                 what tells strange prompts
 
 Reading is bounded and never runs what it reads: sizes are looked at before files are, digests

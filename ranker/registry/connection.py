@@ -68,7 +68,10 @@ def _shown(tracking_uri: str) -> str:
 def _knock(tracking_uri: str) -> None:
     """Say at once that nobody listens, before mlflow tries again and again."""
     parts = urlsplit(tracking_uri)
-    if parts.scheme not in _PORTS or parts.scheme in urllib.request.getproxies():
+    if parts.scheme not in _PORTS:
+        return
+    proxied = parts.scheme in urllib.request.getproxies()
+    if proxied and not urllib.request.proxy_bypass(parts.hostname or ""):
         return
     try:
         address = (parts.hostname or "", parts.port or _PORTS[parts.scheme])

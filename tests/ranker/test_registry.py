@@ -252,7 +252,9 @@ def test_a_model_that_leads_elsewhere_is_refused(tmp_path, described):
         ranker_folder(tmp_path)
 
 
-def test_a_password_in_an_address_is_not_repeated(tmp_path):
+def test_a_password_in_an_address_is_not_repeated(tmp_path, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     with pytest.raises(RegistryError, match=r"//127\.0\.0\.1:9/path") as caught:
         Registry("http://ann:secret@127.0.0.1:9/path", tmp_path)
     assert "secret" not in str(caught.value)
