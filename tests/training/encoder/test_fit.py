@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from ranker.encoder.network import LengthNetwork
-from tests.training.encoder.conftest import invented
+from tests.training.encoder.conftest import invented, quick_config
 from training.encoder import checkpoint
 from training.encoder.config import LossWeights
 from training.encoder.fit import FittedEncoder, fit_encoder
@@ -36,10 +36,10 @@ def weights(network: LengthNetwork) -> dict[str, bytes]:
     return {name: w.numpy().tobytes() for name, w in network.state_dict().items()}
 
 
-def run(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """``script`` in a process of its own, with one thread and the repository to import from."""
+def python(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """A process of its own, with one thread and the repository to import from."""
     env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", script, *map(str, arguments)]
+    command = [sys.executable, *map(str, arguments)]
     return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=240)
 
 
@@ -80,7 +80,7 @@ fit_encoder(
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_bits(fitted, rows, quick, backbone, tmp_path):
-    killed = run(KILLED, backbone, tmp_path)
+    killed = python("-c", KILLED, backbone, tmp_path)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     steps = []
     resumed = fit_encoder(
@@ -97,47 +97,45 @@ def test_a_killed_run_goes_on_to_the_same_bits(fitted, rows, quick, backbone, tm
     assert weights(resumed.network) == weights(fitted.network)
 
 
-PROCESSES = """
+SHARED = """
 import json, sys
-from dataclasses import replace
 from pathlib import Path
-from accelerate import debug_launcher
-from tests.training.encoder.conftest import invented, quick_config
+from accelerate import PartialState
+from tests.training.encoder.test_fit import shared
 
-def work(backbone, folder, processes):
-    import torch
-    from accelerate import PartialState
-    from training.encoder.fit import fit_encoder
+found = shared(Path(sys.argv[1]))
+state = PartialState()
+name = f"{state.process_index} of {state.num_processes}.json"
+Path(sys.argv[2], name).write_text(json.dumps(found))
+"""
 
+
+def shared(backbone: Path) -> list[object]:
+    """Losses, taus and what the network says in the end, of a run that processes may share."""
     # 100 rows in batches of 15: neither the batch nor the last one divides by two.
     config = replace(quick_config(), dropout=0.0, batch=15, epochs=2)
-    fitted = fit_encoder(invented(150), config, backbone=Path(backbone))
-    assert PartialState().num_processes == processes
+    fitted = fit_encoder(invented(150), config, backbone=backbone)
     ids = torch.tensor(fitted.text.ids(["essay of a", "date of a", "in the town"]))
     with torch.no_grad():
         told = fitted.network(ids, torch.ones_like(ids), torch.zeros(3, dtype=torch.long))
-    found = [list(fitted.curve), list(fitted.taus), *(part.tolist() for part in told)]
-    name = f"{processes} of {PartialState().process_index}.json"
-    Path(folder, name).write_text(json.dumps(found))
-
-debug_launcher(work, (sys.argv[1], sys.argv[2], 2), num_processes=2)
-work(sys.argv[1], sys.argv[2], 1)
-"""
+    return [list(fitted.curve), list(fitted.taus), *(part.tolist() for part in told)]
 
 
 @pytest.mark.slow
 def test_two_processes_do_what_one_does(backbone, tmp_path):
     """To rounding: losses, tau and what the network says in the end, in either process. Not the
-    weights: those that no loss feels, such as the constant of a score, follow the rounding."""
-    done = run(PROCESSES, backbone, tmp_path)
+    weights: those that no loss feels, such as the constant of a score, follow the rounding.
+
+    Two interpreters, not forks of one, which would hash alike."""
+    script = tmp_path / "shared.py"
+    script.write_text(SHARED)
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2)
+    done = python(*launch, script, backbone, tmp_path)
     assert done.returncode == 0, done.stderr
-    one, first, second = (
-        json.loads((tmp_path / f"{name}.json").read_text())
-        for name in ("1 of 0", "2 of 0", "2 of 1")
-    )
+    first, second = (json.loads((tmp_path / f"{i} of 2.json").read_text()) for i in range(2))
     assert first == second
-    for alone, shared in zip(one, first, strict=True):
-        np.testing.assert_allclose(shared, alone, rtol=1e-3, atol=1e-3)
+    for alone, part in zip(shared(backbone), first, strict=True):
+        np.testing.assert_allclose(part, alone, rtol=1e-3, atol=1e-3)
 
 
 def test_ctrl_c_leaves_the_checkpoint_and_says_how_to_go_on(rows, quick, backbone, tmp_path):
