@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -15,6 +16,7 @@ from mlflow.exceptions import MlflowException
 from ranker import artifact
 from ranker.artifact import ArtifactError
 from ranker.pyfunc import PyFunc
+from ranker.quiet import quiet
 from ranker.records import DatasetRecord, RunRecord
 from ranker.registry import Registry, RegistryError
 from ranker.registry.flavour import ranker_folder
@@ -207,6 +209,18 @@ def test_the_level_of_other_loggers_is_left_alone(registry):
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     registry.versions("known")
     assert logging.getLogger("mlflow").level == logging.WARNING
+
+
+def test_of_several_threads_the_last_one_puts_the_level_back():
+    logger = logging.getLogger("mlflow")
+    logger.setLevel(logging.WARNING)
+    with ExitStack() as one, ExitStack() as other:
+        one.enter_context(quiet())
+        other.enter_context(quiet())
+        one.close()
+        assert logger.level == logging.ERROR
+        other.close()
+        assert logger.level == logging.WARNING
 
 
 def test_a_server_that_loads_a_ranker_loads_no_torch(registry, run_id, home, tmp_path):
