@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from ranker.ngrams import NgramConfig
 from ranker.window import Window
 from training.lists import ListConfig
-from training.settings import build
+from training.settings import flat
 
 OBJECTIVES = ("regression_l1", "regression", "quantile", "lambdarank")
 LABELS = ("share", "log_tokens")
@@ -90,19 +88,6 @@ class LexicalConfig:
         if self.seed < 0:
             raise ValueError("lexical.seed must be at least 0")
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> LexicalConfig:
-        """From nested tables, as TOML gives them. An unknown key, or a value of another kind,
-        raises ``ValueError``."""
-        config: LexicalConfig = build(cls, "lexical", values)
-        return config
-
     def params(self) -> dict[str, object]:
         """Flat, for a run record: ``trees.rounds`` and so on."""
-        flat: dict[str, object] = {}
-        for key, value in asdict(self).items():
-            if isinstance(value, dict):
-                flat |= {f"{key}.{name}": inner for name, inner in value.items()}
-            else:
-                flat[key] = value
-        return flat
+        return flat(self)

@@ -1,9 +1,9 @@
-"""Settings of a file into frozen dataclasses: names and kinds are checked before anything runs."""
+"""Settings of a file into frozen dataclasses, names and kinds checked, and flat into a record."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any, get_type_hints
 
 
@@ -18,6 +18,17 @@ def build(kind: Any, where: str, values: Mapping[str, Any]) -> Any:
     if unknown := sorted(set(values) - names):
         raise ValueError(f"{where}.{unknown[0]} is unknown; known are {', '.join(sorted(names))}")
     return kind(**{name: _value(hints[name], where, name, given) for name, given in values.items()})
+
+
+def flat(config: Any) -> dict[str, object]:
+    """Settings by name, those of a table inside as ``table.name``: what a run record takes."""
+    found: dict[str, object] = {}
+    for name, value in asdict(config).items():
+        if isinstance(value, dict):
+            found |= {f"{name}.{inner}": setting for inner, setting in value.items()}
+        else:
+            found[name] = value
+    return found
 
 
 def _value(hint: Any, where: str, name: str, value: Any) -> Any:

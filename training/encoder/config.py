@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
-from training.settings import build
+from training.settings import flat
 
 #: Which head each loss teaches. Ranking losses share the plain score.
 HEAD_OF: Mapping[str, str] = {
@@ -147,20 +146,6 @@ class EncoderConfig:
                 f"{', '.join(teachers)} a weight in losses"
             )
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> EncoderConfig:
-        """From nested tables, as TOML gives them. An unknown key, or a value of another kind,
-        raises ``ValueError``."""
-        config: EncoderConfig = build(cls, "encoder", values)
-        return config
-
     def params(self) -> dict[str, object]:
         """Flat, for a run record and for comparison: ``losses.ranknet`` and so on."""
-        flat: dict[str, object] = {}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, LossWeights):
-                flat |= {f"{item.name}.{name}": weight for name, weight in asdict(value).items()}
-            else:
-                flat[item.name] = value
-        return flat
+        return flat(self)

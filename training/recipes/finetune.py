@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,7 +84,8 @@ class Reader:
     @torch.no_grad()
     def outputs(self, prompts: Sequence[str]) -> Floats:
         """Of each prompt, ``[n, width]``."""
-        found: Floats = self.head(self.all_states(self.text.ids(prompts))).double().numpy()
+        with _threads(self.config):
+            found: Floats = self.head(self.all_states(self.text.ids(prompts))).double().numpy()
         return found
 
 
@@ -98,37 +100,51 @@ def finetune(
 ) -> Reader:
     """Train on ``prompts`` with ``tokens`` output tokens each: ``epochs`` through the whole
     network, then ``frozen`` of the head alone, as our own encoder is trained otherwise."""
-    torch.set_num_threads(max(1, setup.encoder.threads))
-    reader = Reader.fresh(setup.encoder, head, objective.width)
-    ids = reader.text.ids(prompts)
-    targets = torch.from_numpy(objective.targets(tokens)).float()
+    with _threads(setup.encoder):
+        reader = Reader.fresh(setup.encoder, head, objective.width)
+        ids = reader.text.ids(prompts)
+        targets = torch.from_numpy(objective.targets(tokens)).float()
 
-    def learn(read: Callable[[Index], Tensor], first: int, last: int, stage: str) -> None:
-        config = setup.encoder
-        batches = [
-            batch
-            for epoch in range(first, last)
-            for batch in epoch_batches(_sizes(ids), config.batch, config.seed, epoch)
-            if len(batch) > 1  # one row has no order
-        ]
-        optimizer = make_optimizer(reader.network, config)
-        weights = [p for p in reader.network.parameters() if p.requires_grad]
-        reader.network.train()
-        for step, index in enumerate(batches):
-            set_rates(optimizer, step, len(batches), config.warm_up)
-            optimizer.zero_grad()
-            loss = objective.loss(reader.head(read(index)), targets[torch.from_numpy(index)])
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(weights, config.clip)
-            optimizer.step()
-            setup.progress(stage, step + 1, len(batches))
+        def learn(read: Callable[[Index], Tensor], first: int, last: int, stage: str) -> None:
+            config = setup.encoder
+            batches = [
+                batch
+                for epoch in range(first, last)
+                for batch in epoch_batches(_sizes(ids), config.batch, config.seed, epoch)
+                if len(batch) > 1  # one row has no order
+            ]
+            optimizer = make_optimizer(reader.network, config)
+            weights = [p for p in reader.network.parameters() if p.requires_grad]
+            reader.network.train()
+            for step, index in enumerate(batches):
+                set_rates(optimizer, step, len(batches), config.warm_up)
+                optimizer.zero_grad()
+                loss = objective.loss(reader.head(read(index)), targets[torch.from_numpy(index)])
+                loss.backward()  # type: ignore[no-untyped-call]
+                nn.utils.clip_grad_norm_(weights, config.clip)
+                optimizer.step()
+                setup.progress(stage, step + 1, len(batches))
 
-    learn(lambda index: reader.states([ids[i] for i in index]), 0, epochs, "Fine-tuning")
-    if frozen:
-        reader.network.encoder.requires_grad_(False)
-        states = reader.all_states(ids)  # it stands still, so each prompt is read once
-        learn(lambda i: states[torch.from_numpy(i)], epochs, epochs + frozen, "Training the head")
-    return reader
+        learn(lambda index: reader.states([ids[i] for i in index]), 0, epochs, "Fine-tuning")
+        if frozen:
+            reader.network.encoder.requires_grad_(False)
+            states = reader.all_states(ids)  # it stands still, so each prompt is read once
+            learn(
+                lambda i: states[torch.from_numpy(i)], epochs, epochs + frozen, "Training the head"
+            )
+        return reader
+
+
+@contextmanager
+def _threads(config: EncoderConfig) -> Iterator[None]:
+    """One thread unless more are set, so that results do not depend on the machine; torch
+    afterwards as it was, for whoever trains next."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, config.threads))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _sizes(ids: Sequence[list[int]]) -> Index:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from training.encoder.config import EncoderConfig, LossWeights
+from training.settings import build
 
 
 def test_a_file_names_all_the_losses_it_wants():
-    config = EncoderConfig.from_dict({"losses": {"listmle": 1.0}, "score_head": "linear"})
+    config = build(EncoderConfig, "encoder", {"losses": {"listmle": 1.0}, "score_head": "linear"})
     assert config.losses.active == {"listmle": 1.0}
     assert config.losses.heads == {"linear"}
     assert config.params()["losses.listmle"] == 1.0
@@ -33,7 +34,7 @@ def test_a_file_names_all_the_losses_it_wants():
 )
 def test_what_is_wrong_is_named(values, says):
     with pytest.raises(ValueError, match=says):
-        EncoderConfig.from_dict(values)
+        build(EncoderConfig, "encoder", values)
 
 
 def test_defaults_teach_every_head_that_is_used():
