@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ranker.encoder.model_number import model_number
 from ranker.encoder.text import EncoderText
 from ranker.prediction import Prediction
 from ranker.types import LEVELS
@@ -23,7 +24,7 @@ OUTPUTS = ("scores", "log_quantiles", "pooled")
 @dataclass(frozen=True)
 class EncoderModel:
     """``network`` is an ONNX file, see :mod:`ranker.encoder.export`; ``models`` are the served
-    models that it tells apart, number ``i + 1`` being ``models[i]``.
+    models that it tells apart, by :func:`ranker.encoder.model_number.model_number`.
 
     Prompts go through one at a time. An int8 network measures the range of each matrix as it
     passes, and in a batch that range is the neighbours' too: a prompt's score would depend on its
@@ -48,8 +49,7 @@ class EncoderModel:
     def predict(self, prompts: Sequence[str], served_model: str = "") -> Prediction:
         """Scores, quantiles and the pooled states; see :class:`ranker.prediction.LengthModel`."""
         session = self.session()
-        number = self.models.index(served_model) + 1 if served_model in self.models else 0
-        model = np.array([number], dtype=np.int64)
+        model = np.array([model_number(served_model, self.models)], dtype=np.int64)
         scores = np.empty(len(prompts))
         logs = np.empty((len(prompts), len(LEVELS)))
         pooled = np.empty((len(prompts), session.get_outputs()[2].shape[1]))

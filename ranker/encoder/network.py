@@ -34,10 +34,11 @@ class LengthNetwork(nn.Module):
     - ``extra`` heads of the given widths, for losses that want their own.
 
     ``score_head`` names the head that the score comes from, a key of :data:`SCORES`. ``models``
-    are served models told apart: number ``i + 1`` stands for ``models[i]``, 0 for any other. Each
-    has a vector that is compared with the pooled text and moves the score, and one that moves the
-    quantiles; those of number 0 are zero and stay so. Dropout stands before the heads alone: inside
-    a small encoder it doubles the time of a step on a CPU and, over a few epochs, gains nothing.
+    are served models told apart by number (:mod:`ranker.encoder.model_number`). Each has a vector
+    that is compared with the pooled text and moves the score, and one that moves the quantiles;
+    those of number 0, any other model, are zero and stay so. Dropout stands before the heads alone:
+    inside a small encoder it doubles the time of a step on a CPU and, over a few epochs, gains
+    nothing.
 
     Raises ``ValueError`` when ``score_head`` is no head of the network, or a model comes twice.
     """
@@ -102,10 +103,6 @@ class LengthNetwork(nn.Module):
             moved = location + longer[:, 0]
             out["log_t"] = torch.stack((moved, F.softplus(scale) + 1e-2), dim=1)
         return out
-
-    def model_number(self, served_model: str) -> int:
-        """The number that stands for ``served_model``; 0 for one that was not told apart."""
-        return self.models.index(served_model) + 1 if served_model in self.models else 0
 
     @torch.no_grad()
     def start_at(self, log_quantiles: Tensor) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ranker.encoder.model_number import model_number
 from ranker.encoder.text import EncoderText
 from ranker.survival import weighted_quantiles
 from training.lists import rank_shares
@@ -76,9 +77,7 @@ def make_rows(
                 groups.append([])
                 prompts.append(example.prompt)
                 counted.append(weight)
-                numbers.append(
-                    models.index(example.model) + 1 if i == 0 and example.model in models else 0
-                )
+                numbers.append(0 if i else model_number(example.model, models))
             groups[at[key]].append((float(length), bool(cut)))
     draws = max(map(len, groups), default=1)
     shape = (len(groups), draws)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
+from ranker.encoder.model_number import model_number
 from ranker.encoder.network import LengthNetwork
 from ranker.types import LEVELS
 
@@ -66,10 +67,10 @@ def test_a_served_model_moves_score_and_quantiles_and_none_does_not(head):
     with torch.no_grad():
         for shift in (net.score_shift, net.quantile_shift):
             shift.vectors.weight[1, -1] = 1.0
-    moved = ask(net, net.model_number("a"))
+    moved = ask(net, model_number("a", net.models))
     assert (moved[0] > plain[0]).all()
     torch.testing.assert_close(moved[1], plain[1] + 1.0)
-    torch.testing.assert_close(ask(net, net.model_number("unheard of")), plain)
+    torch.testing.assert_close(ask(net, model_number("unheard of", net.models)), plain)
 
 
 def test_the_vector_of_no_model_is_never_trained():

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from ranker.encoder.model_number import model_number
 from ranker.encoder.network import LengthNetwork
 from tests.training.encoder.conftest import invented, quick_config
 from training.encoder import checkpoint
@@ -168,7 +169,8 @@ def test_served_models_are_told_apart_and_an_unknown_one_is_answered(quick, back
     network = fitted.network
     assert network.models == ("brief", "wordy")
     ids = torch.tensor(fitted.text.ids(["essay of a"])).expand(3, -1)
-    numbers = torch.tensor([network.model_number(name) for name in ("brief", "new", "wordy")])
+    names = ("brief", "new", "wordy")
+    numbers = torch.tensor([model_number(name, network.models) for name in names])
     with torch.no_grad():
         scores, logs, _ = network(ids, torch.ones_like(ids), numbers)
     assert scores[0] < scores[1] < scores[2]
