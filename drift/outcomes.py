@@ -30,17 +30,18 @@ CREATE TABLE outcomes (
   version TEXT,
   score REAL,
   levels TEXT,
-  quantiles TEXT
+  quantiles TEXT,
+  novelty REAL
 );
 CREATE INDEX outcomes_by_arrival ON outcomes (served_model, arrival, seq);
 """
 
 _COLUMNS = (
     "request_id, served_model, output_tokens, finish_reason, arrival, finished, prompt_tokens, "
-    "tenant, lane, ranker, version, score, levels, quantiles"
+    "tenant, lane, ranker, version, score, levels, quantiles, novelty"
 )
 _INSERT = (
-    f"INSERT INTO outcomes ({_COLUMNS}) VALUES ({', '.join('?' * 14)}) "
+    f"INSERT INTO outcomes ({_COLUMNS}) VALUES ({', '.join('?' * 15)}) "
     "ON CONFLICT (request_id) DO NOTHING"
 )
 
@@ -95,10 +96,19 @@ class OutcomeStore:
                         f"{self.path} has format {version}, this shortfirst knows {_VERSION}: "
                         f"upgrade shortfirst or choose another file"
                     )
+                else:
+                    self._add_novelty()
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
+
+    def _add_novelty(self) -> None:
+        """To a store older than that column. Whoever does not know it can read and write on, so it
+        is no other format."""
+        columns = {name for _, name, *_ in self._db.execute("PRAGMA table_info(outcomes)")}
+        if "novelty" not in columns:
+            self._db.execute("ALTER TABLE outcomes ADD COLUMN novelty REAL")
 
     def insert(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Store ``outcomes`` in one transaction; return those that were new, in order.
@@ -160,10 +170,10 @@ class OutcomeStore:
 
 
 def _row(o: Outcome) -> tuple[Any, ...]:
-    forecast: tuple[Any, ...] = (None,) * 5
+    forecast: tuple[Any, ...] = (None,) * 6
     if (f := o.forecast) is not None:
         levels, quantiles = json.dumps(f.levels), json.dumps(f.quantiles)
-        forecast = (f.ranker, f.version, f.score, levels, quantiles)
+        forecast = (f.ranker, f.version, f.score, levels, quantiles, f.novelty)
     return (
         o.request_id,
         o.served_model,
@@ -179,11 +189,16 @@ def _row(o: Outcome) -> tuple[Any, ...]:
 
 
 def _outcome(row: tuple[Any, ...]) -> Outcome:
-    ranker, version, score, levels, quantiles = row[9:]
+    ranker, version, score, levels, quantiles, novelty = row[9:]
     forecast = None
     if score is not None:
         forecast = Forecast(
-            score, tuple(json.loads(quantiles)), ranker, version, tuple(json.loads(levels))
+            score,
+            tuple(json.loads(quantiles)),
+            ranker,
+            version,
+            tuple(json.loads(levels)),
+            novelty or 0.0,
         )
     return Outcome(
         request_id=row[0],

@@ -30,6 +30,8 @@ def path(tmp_path):
 def test_what_was_stored_comes_back_equal_in_order_of_arrival(stream, path):
     rows = stream(50, 0.3, 1, limit=150) + stream(10, 0.3, 2, start=50, scored=False)
     rows[3] = dataclasses.replace(rows[3], tenant="t", lane="l", finish_reason=FinishReason.ABORT)
+    strange = dataclasses.replace(rows[4].forecast, novelty=0.97)
+    rows[4] = dataclasses.replace(rows[4], forecast=strange)
     store = OutcomeStore(path)
     assert store.store(rows[::-1]) == (60, 0)
     assert list(store.by_arrival()) == rows
@@ -38,6 +40,20 @@ def test_what_was_stored_comes_back_equal_in_order_of_arrival(stream, path):
     assert list(store.by_arrival("other")) == []
     store.close()
     assert list(OutcomeStore(path).by_arrival()) == rows
+
+
+def test_a_store_from_before_novelty_goes_on(stream, path):
+    rows = stream(4, 0.3, 1)
+    store = OutcomeStore(path)
+    store.store(rows[:2])
+    store.close()
+    with sqlite3.connect(path) as db:
+        db.execute("ALTER TABLE outcomes DROP COLUMN novelty")
+    store = OutcomeStore(path)
+    strange = dataclasses.replace(rows[2].forecast, novelty=0.97)
+    rows[2] = dataclasses.replace(rows[2], forecast=strange)
+    assert store.store(rows) == (2, 2)
+    assert list(store.by_arrival()) == rows
 
 
 def test_the_first_report_of_an_id_counts(stream, path):
