@@ -146,5 +146,5 @@ def evaluate(
         console.note(f"Forecasts are {honesty.honesty(forecasts, examples, seed=seed)}.")
     if slices:
         parts = by_slice(forecasts, examples, seed=seed)
-        names = [f.name for f in fields(SliceRow)]
-        console.print_table(names, [list(asdict(part).values()) for part in parts])
+        headings = [f.name for f in fields(SliceRow)]
+        console.print_table(headings, [list(asdict(part).values()) for part in parts])
