@@ -36,10 +36,11 @@ def replace(folder: Path, files: Files, marker: str) -> None:
     """Let ``folder`` hold ``files`` and nothing else.
 
     Written beside the target and renamed, so a reader sees the old folder, the new one or, between
-    two renames, none; never half of one. Raises :class:`ArtifactError` when ``folder`` exists, is
-    not empty and has no file ``marker``.
+    two renames, none; never half of one. Raises :class:`ArtifactError` when ``folder`` is a file,
+    or is not empty and has no file ``marker``.
     """
-    if folder.exists() and not (folder / marker).is_file() and any(folder.iterdir()):
+    ours = not folder.exists() or (folder / marker).is_file()
+    if not ours and (not folder.is_dir() or any(folder.iterdir())):
         raise ArtifactError(f"{folder}: not empty and not a ranker; choose another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -51,7 +52,12 @@ def replace(folder: Path, files: Files, marker: str) -> None:
         old = folder.with_name(f"{made.name}-old")
         if folder.exists():
             os.replace(folder, old)
-        os.replace(made, folder)
+        try:
+            os.replace(made, folder)
+        except OSError:
+            if old.exists():
+                os.replace(old, folder)
+            raise
         shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(made, ignore_errors=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import astuple, replace
@@ -133,10 +134,27 @@ def test_a_model_of_a_kind_that_nobody_reads_is_not_saved(ranker, tmp_path):
 
 def test_a_folder_with_other_things_is_not_overwritten(ranker, tmp_path):
     (tmp_path / "precious.txt").write_text("x")
-    with pytest.raises(ArtifactError, match="not a ranker"):
-        artifact.save(ranker, tmp_path)
+    for place in (tmp_path, tmp_path / "precious.txt"):
+        with pytest.raises(ArtifactError, match="not a ranker"):
+            artifact.save(ranker, place)
     with pytest.raises(ArtifactError, match="not a ranker"):
         artifact.load(tmp_path)
+
+
+def test_what_cannot_be_replaced_stays(ranker, folder, monkeypatch):
+    before = content(folder)
+    moves = iter((os.replace, None, os.replace))
+
+    def replace_or_fail(source, target):
+        if (move := next(moves)) is None:
+            raise OSError("disk full")
+        move(source, target)
+
+    monkeypatch.setattr("ranker.artifact.folder.os.replace", replace_or_fail)
+    with pytest.raises(OSError, match="disk full"):
+        artifact.save(ranker, folder, "new")
+    assert content(folder) == before
+    assert [p.name for p in folder.parent.iterdir()] == [folder.name]
 
 
 def test_saving_again_replaces_the_folder_and_leaves_nothing_beside_it(ranker, folder):
