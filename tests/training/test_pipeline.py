@@ -103,7 +103,7 @@ def test_the_commands_on_a_table_of_ones_own(examples, tmp_path):
     ]
     table.write_text("\n".join(json.dumps(row) for row in rows))
     settings = tmp_path / "quick.toml"
-    settings.write_text("[trees]\nrounds = 30\n")
+    settings.write_text("[lexical.trees]\nrounds = 30\n")
 
     def shortfirst(*args: str, status: int = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -135,7 +135,7 @@ def test_the_commands_on_a_table_of_ones_own(examples, tmp_path):
     moves = json.loads(shortfirst("promote", "length-ranker-toy", "--json").stdout)
     assert [m["version"] for m in moves] == ["1"]
     assert "no version 7" in shortfirst("promote", "length-ranker-toy", "7", status=2).stderr
-    settings.write_text("[trees]\nround = 30\n")
+    settings.write_text("[lexical.trees]\nround = 30\n")
     wrong = shortfirst("train", "--data", str(table), "--config", str(settings), status=2)
     assert "trees.round is unknown" in wrong.stderr
     assert {p.name for p in tmp_path.iterdir()} == {home.name, table.name, settings.name}
