@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +21,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BatcherConfig:
-    """``max_batch`` prompts are forecast at once; ``max_waiting`` prompts may wait for that."""
+    """``max_batch`` prompts are forecast at once; ``max_waiting`` prompts may wait for that.
+
+    A batch of several calls is kept so small that, at the pace of the ranker so far, it takes
+    ``batch_s`` seconds: an encoder of 15 ms a prompt would keep the first of 256 callers waiting
+    for the last.
+    """
 
     max_batch: int = 256
     max_waiting: int = 4096
+    batch_s: float = 0.02
 
     def __post_init__(self) -> None:
         if self.max_batch < 1:
@@ -32,6 +39,8 @@ class BatcherConfig:
             raise ValueError(
                 f"max_waiting must be at least max_batch ({self.max_batch}), got {self.max_waiting}"
             )
+        if not self.batch_s > 0:
+            raise ValueError(f"batch_s must be positive, got {self.batch_s}")
 
 
 @dataclass(slots=True, eq=False)
@@ -52,9 +61,13 @@ class Batcher:
         self,
         config: BatcherConfig | None = None,
         observe: Callable[[int], None] = lambda prompts: None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._config = config or BatcherConfig()
         self._observe = observe
+        self._clock = clock
+        # Seconds a prompt took in the latest batch, by name and version of the ranker.
+        self._paces: dict[tuple[str, str], float] = {}
         self._jobs: deque[_Job] = deque()
         self._waiting = 0
         self._arrived = asyncio.Event()
@@ -103,6 +116,7 @@ class Batcher:
                 continue
             prompts = list(chain.from_iterable(job.prompts for job in batch))
             self._observe(len(prompts))
+            begun = self._clock()
             try:
                 answers = await loop.run_in_executor(
                     self._thread, _checked, batch[0].ranker, prompts
@@ -119,6 +133,8 @@ class Batcher:
                             failure(error))  # fmt: skip
                 await self._one_by_one(batch)
                 continue
+            took = self._clock() - begun
+            self._paces[_key(batch[0].ranker)] = took / max(1, len(prompts))
             start = 0
             for job in batch:
                 if not job.answer.done():
@@ -149,17 +165,28 @@ class Batcher:
                 continue
             if batch and (
                 job.ranker is not batch[0].ranker
-                or size + len(job.prompts) > self._config.max_batch
+                or size + len(job.prompts) > self._most(job.ranker)
             ):
                 break
             batch.append(self._take())
             size += len(job.prompts)
         return batch
 
+    def _most(self, ranker: Ranker) -> int:
+        """Prompts of a batch of several calls."""
+        pace = self._paces.get(_key(ranker), 0.0)
+        if pace * self._config.max_batch <= self._config.batch_s:
+            return self._config.max_batch
+        return max(1, int(self._config.batch_s / pace))
+
     def _take(self) -> _Job:
         job = self._jobs.popleft()
         self._waiting -= len(job.prompts)
         return job
+
+
+def _key(ranker: Ranker) -> tuple[str, str]:
+    return ranker.name, str(ranker.version)
 
 
 def _checked(ranker: Ranker, prompts: list[str]) -> list[Forecast]:

@@ -204,7 +204,8 @@ async def test_a_prompt_that_breaks_the_ranker_breaks_one_call_and_is_not_logged
 
 
 async def test_calls_that_wait_together_are_forecast_together() -> None:
-    async with serve_rank(WordRanker(gate=threading.Event())) as rank:
+    patient = BatcherConfig(batch_s=60.0)
+    async with serve_rank(WordRanker(gate=threading.Event()), batching=patient) as rank:
         first = asyncio.ensure_future(rank.stub.Rank(request("first")))
         await asyncio.to_thread(rank.ranker.started.wait, 10)
         rest = [asyncio.ensure_future(rank.stub.Rank(request("a b", "c"))) for _ in range(20)]
