@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def label_process(tmp_path: Path, *arguments: object) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "serving.cli", "label", *map(str, arguments)]
     environ = {**os.environ, "SHORTFIRST_HOME": str(tmp_path / "home é"), "A_KEY": "k123"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ)
+    # A suite that a shell put in the background ignores Ctrl-C, and so would what it starts.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, preexec_fn=heed
+    )
 
 
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:

@@ -41,6 +41,15 @@ def test_the_same_network_comes_out_the_same(network, reading, encoder):
     assert export(network, reading).network == encoder.network
 
 
+@pytest.mark.slow
+def test_a_network_of_one_served_model_comes_out_for_any_number_of_rows(network, reading):
+    from ranker.encoder.export import export
+    from ranker.encoder.network import LengthNetwork
+
+    alone = LengthNetwork(network.encoder)  # export compares several shapes with torch
+    assert export(alone, reading).predict(["a b", "c"]).scores.shape == (2,)
+
+
 def test_int8_is_near_and_smaller(network, encoder):
     rng = np.random.default_rng(2)
     ids = rng.integers(4, 50, (1, 20))
