@@ -73,8 +73,8 @@ def train(
       shortfirst train --tracking-uri http://mlflow.example:5000
 
     Exit status 1: metrics missed what the configuration expects, or the gate refused. The version
-    is registered then, but does not serve. Started by accelerate launch -m serving.cli train, the
-    processes share the training of an encoder; the first of them does all the rest.
+    is registered then, but does not serve. Processes that torchrun --nproc-per-node 2 -m
+    serving.cli train starts share the training of an encoder; the first does all the rest.
     """
     from dataclasses import replace
 
