@@ -143,4 +143,5 @@ def named_columns(given: Sequence[str] | None) -> dict[str, str]:
 
 def _absolute(data: str) -> str:
     kind, colon, place = data.rpartition(":")
-    return f"{kind}{colon}{Path(place).absolute()}" if Path(place).exists() else data
+    folder, mark, files = place.partition("#") if kind == "hf" else (place, "", "")
+    return f"{kind}{colon}{Path(folder).absolute()}{mark}{files}" if Path(folder).exists() else data

@@ -140,8 +140,8 @@ def test_one_ranker_for_several_served_models(user):
     assert "about --data" in user.run("train", "--most", "9", status=2).said
 
 
-def test_a_run_remembers_its_data(tmp_path):
-    """So that promote finds the rows again."""
+def test_a_run_remembers_its_data(tmp_path, monkeypatch):
+    """So that promote finds the rows again, from another folder too."""
     for wanted in (
         Wanted(),
         Wanted("hf:me/chat", "m", None, None, limit=9, most=7),
@@ -149,6 +149,9 @@ def test_a_run_remembers_its_data(tmp_path):
     ):
         tags = {**wanted.tags(), "served_model": wanted.served_model}
         assert Wanted.of_run(tags, None) == wanted
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "chat").mkdir()
+    assert Wanted("hf:chat#a.jsonl").tags() == {"data": f"hf:{tmp_path}/chat#a.jsonl"}
 
 
 def test_a_process_that_only_helps_registers_nothing(user, monkeypatch):
