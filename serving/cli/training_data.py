@@ -36,8 +36,7 @@ Tokenizer = Annotated[
 Column = Annotated[
     list[str] | None,
     typer.Option(
-        help="NAME=COLUMN, such as output_tokens=n: what a --data file calls a column of ours. May "
-        "be repeated.",
+        help="What a --data file calls a column of ours, as output_tokens=n. May be repeated.",
         metavar="NAME=COLUMN",
     ),
 ]
