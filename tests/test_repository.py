@@ -127,7 +127,8 @@ def test_every_command_of_the_project_has_help_that_names_its_options():
     from serving.cli import COMMANDS, app
 
     expected = {
-        "up", "demo", "train", "evaluate", "promote", "rank", "serve", "engine", "bench", "drift"
+        "up", "demo", "train", "evaluate", "label", "promote", "rollback", "rank", "serve",
+        "engine", "bench", "drift",
     }  # fmt: skip
     assert set(COMMANDS) == expected
     for command in COMMANDS:

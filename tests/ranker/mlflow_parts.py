@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_READY = "Application startup complete"
+# Both: which comes first depends on the number of workers, and only then is it listened.
+_READY = ("Application startup complete", "Uvicorn running on")
 
 
 @contextmanager
@@ -37,13 +38,14 @@ def mlflow(arguments: list[str], log: Path, **environ: str) -> Iterator[str]:
             **environ,
         },
     )
-    told, ready = threading.Event(), threading.Event()
+    told, ready, missing = threading.Event(), threading.Event(), set(_READY)
 
     def follow() -> None:
         with process.stdout, log.open("w", buffering=1) as file:
             for line in process.stdout:
                 file.write(line)
-                if _READY in line:
+                missing.difference_update(part for part in _READY if part in line)
+                if not missing:
                     ready.set()
                     told.set()
         told.set()

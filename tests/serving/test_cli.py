@@ -142,7 +142,7 @@ def test_the_fault_of_a_service_is_one_line() -> None:
 
 
 def test_commands_are_listed_once() -> None:
-    assert len(set(COMMANDS)) == len(COMMANDS) == 10
+    assert len(set(COMMANDS)) == len(COMMANDS) == 12
 
 
 @pytest.mark.parametrize(

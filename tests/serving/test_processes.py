@@ -60,8 +60,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     registry = Registry(home.mlflow_uri, home.artifacts)
     ranker = trained()
     for _ in range(2):
-        run = registry.log_run(RunRecord("test", "run"), ranker, "A ranker of a test.")
-        registry.register(run, "length-ranker")
+        with registry.start(RunRecord("test", "run")) as log:
+            log.model(ranker, "A ranker of a test.")
+        registry.register(log.run_id, "length-ranker")
     registry.set_alias("length-ranker", "champion", "1")
     before = os.environ.get("SHORTFIRST_HOME")
     os.environ["SHORTFIRST_HOME"] = str(root)

@@ -166,9 +166,12 @@ def test_padding_changes_no_logits_and_no_block(flash, cuda_model, forward):
         with torch.inference_mode():
             logits.append(model.forward(work.token_ids, work.positions, work.sampled_rows, step))
     assert [len(x) for x in logits] == [5, 8]
-    torch.testing.assert_close(logits[0], logits[1][:5])
+    # Which product a matrix library takes depends on the rows: the last bits may differ.
+    torch.testing.assert_close(logits[0], logits[1][:5], rtol=1e-4, atol=1e-4)
     for part, other in zip(*(pool.parts for pool in pools), strict=True):
-        torch.testing.assert_close(part[: shape.num_blocks], other[: shape.num_blocks])
+        torch.testing.assert_close(
+            part[: shape.num_blocks], other[: shape.num_blocks], rtol=1e-4, atol=1e-4
+        )
 
 
 WIDE = Buckets.upto(32, 60)
