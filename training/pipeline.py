@@ -97,8 +97,9 @@ def job(sharegpt: ShareGpt, served_model: str = SERVED_MODEL) -> Job:
     other sampling setting as well: on validation folds that lifts tau from .30 to .40.
     """
     if served_model == SERVED_MODEL:
-        own, help_ = sharegpt.data(), (sharegpt.auxiliary(),)
-        return Job(own, served_model, ranker_name(served_model), help_)
+        later = sharegpt.auxiliary()
+        helpers = (later,) if later.examples else ()
+        return Job(sharegpt.data(), served_model, ranker_name(served_model), helpers)
     if served_model == smollm2.SERVED_MODEL:
         return Job(
             smollm2.load(sharegpt, smollm2.CALM),

@@ -87,24 +87,35 @@ class ShareGpt:
 
 
 def load(
-    cache: Path, tokenizer: Path, progress: Progress = silent, file: Path | None = None
+    cache: Path,
+    tokenizer: Path,
+    progress: Progress = silent,
+    file: Path | None = None,
+    *,
+    later: bool = True,
 ) -> ShareGpt:
     """Read the conversations and count tokens with ``tokenizer`` (a ``tokenizer.json`` or its
     folder): the model whose time is scheduled decides what a token is.
 
     Counts are kept under ``cache`` as Parquet, ids and numbers only, and reused while the file
-    and the tokenizer stay the same. ``file`` replaces that of the package. Raises ``ValueError``
-    when the package or the tokenizer is missing.
+    and the tokenizer stay the same. ``file`` replaces that of the package. Without ``later`` the
+    later turns of training conversations are left out: half of all turns, which take as long to
+    count as the rest together. Raises ``ValueError`` when the package or the tokenizer is missing.
     """
     file = file or find_file()
     pieces = tokenizer_file(tokenizer)
     progress("Reading conversations", 0, 1)
-    found = list(_turns(file))
+    found = [
+        (turn, answer)
+        for turn, answer in _turns(file)
+        if later or turn.depth == 0 or turn.split != TRAIN
+    ]
     progress("Reading conversations", 1, 1)
     counts_file = Path(cache) / f"sharegpt-{_key(file, pieces)}.parquet"
     counts = _read_counts(counts_file)
-    if counts is None or any((t.conversation_id, t.message) not in counts for t, _ in found):
-        counts = _count(found, pieces, progress)
+    new = [pair for pair in found if (pair[0].conversation_id, pair[0].message) not in counts]
+    if new:
+        counts |= _count(new, pieces, progress)
         _write_counts(counts_file, counts)
     # An empty question or answer is a hole in the log, not a length of 0.
     turns = [
@@ -206,19 +217,19 @@ def _source(file: Path) -> str:
         return file.name
 
 
-def _read_counts(path: Path) -> dict[tuple[str, int], tuple[int, int]] | None:
+def _read_counts(path: Path) -> dict[tuple[str, int], tuple[int, int]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if not path.is_file():
-        return None
+        return {}
     try:
         columns = pq.read_table(path).to_pydict()
         keys = zip(columns["conversation_id"], columns["message"], strict=True)
         sizes = zip(columns["prompt_tokens"], columns["output_tokens"], strict=True)
         return dict(zip(keys, sizes, strict=True))
     except (pa.ArrowInvalid, KeyError, OSError):
-        return None  # damaged: counted again
+        return {}  # damaged: counted again
 
 
 def _write_counts(path: Path, counts: dict[tuple[str, int], tuple[int, int]]) -> None:

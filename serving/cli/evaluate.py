@@ -117,7 +117,7 @@ def evaluate(
     sets: dict[str, list[Example]] = {}
     with tables.stages() as progress:
         if traffic:
-            bundled = corpus(Home.resolve().cache, tokenizer, progress)
+            bundled = corpus(Home.resolve().cache, tokenizer, progress, later=False)
             names = tuple(SLICES) if traffic == "all" else (traffic,)
             sets |= {name: shifted(bundled, name) for name in names}
         else:

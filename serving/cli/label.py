@@ -131,7 +131,9 @@ def label(
         max_tokens=max_tokens,
         seed=seed if seeded else None,
     )
-    every = asked.of_table(prompts) if prompts else asked.of_sharegpt(corpus(home.cache))
+    every = (
+        asked.of_table(prompts) if prompts else asked.of_sharegpt(corpus(home.cache, later=False))
+    )
     chosen = choose(every, splits=split or SPLITS, most_chars=most_prompt_chars, limit=limit)
     texts = {prompt.key: prompt.text for prompt in every} if keep_prompts else None
     names = [name for prompt in every for name in (prompt.id, prompt.conversation)]

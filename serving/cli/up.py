@@ -40,7 +40,7 @@ def up(
     missing = [m for m in rankers.SERVED if not registry.resolve(ranker_name(m), "champion")]
     if missing:
         with tables.stages() as progress:
-            sharegpt = corpus(home.cache, None, progress)
+            sharegpt = corpus(home.cache, None, progress, later=False)
         now = datetime.now(UTC)
         for result in rankers.train(sharegpt, registry, now, missing).values():
             rankers.promote(registry, result, now)

@@ -79,7 +79,7 @@ def run(config: DemoConfig, home: Home, say: Narrator, now: Callable[[], datetim
         say.say(f"safetensors in {folder}")
     with say.step(3, "Rankers: real chat prompts, and how long the answers were"):
         with tables.stages() as progress:
-            sharegpt = corpus(home.cache, folder, progress)
+            sharegpt = corpus(home.cache, folder, progress, later=False)
         trained, flat = _train(sharegpt, home, say, now())
     with (
         tempfile.TemporaryDirectory(prefix="shortfirst-demo-") as scratch,

@@ -154,7 +154,7 @@ def chat(tmp_path_factory):
     gguf = bundled_gguf()
     folder = tmp_path_factory.mktemp("tokenizer")
     AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
-    return sharegpt.load(tmp_path_factory.mktemp("cache"), folder)
+    return sharegpt.load(tmp_path_factory.mktemp("cache"), folder, later=False)
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def burst(
         sampling=Sampling(seed=seed + 1),
     )
     with tables.stages() as progress:
-        test = corpus(Home.resolve().cache, None, progress).data().split("test")
+        test = corpus(Home.resolve().cache, None, progress, later=False).data().split("test")
     items = session.bursts(test, config)
     total = 2 * sum(item.output_tokens for one in items for item in one)
     try:

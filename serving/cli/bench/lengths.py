@@ -98,7 +98,9 @@ def ranked(uri: str = CHAMPION) -> Source:
     except RegistryError as error:
         raise ValueError(f"{error}; shortfirst train makes one") from None
     with tables.stages() as progress:
-        data = pipeline.job(corpus(home.cache, None, progress), ranker.served_model).data
+        data = pipeline.job(
+            corpus(home.cache, None, progress, later=False), ranker.served_model
+        ).data
     test = [
         example
         for example in data.split("test")
@@ -116,7 +118,7 @@ def _sharegpt() -> Source:
     from training.bundled import corpus
 
     with tables.stages() as progress:
-        turns = corpus(Home.resolve().cache, None, progress).first
+        turns = corpus(Home.resolve().cache, None, progress, later=False).first
     pairs = [(turn.prompt_tokens, turn.output_tokens) for turn in turns]
     return Source(SHAREGPT, _lengths([pair for pair in pairs if sum(pair) <= CONTEXT]))
 

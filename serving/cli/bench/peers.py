@@ -219,7 +219,7 @@ def _prompts(model: Path, work: WorkConfig, kind: str, cache: Path) -> tuple[Pro
         from training.bundled import corpus
 
         with tables.stages() as progress:
-            test = corpus(cache, model, progress).data().split("test")
+            test = corpus(cache, model, progress, later=False).data().split("test")
         rows = [(row.prompt, row.prompt_tokens or 0) for row in test]
         texts = real_prompts(rows, _SHORTEST, _LONGEST)
         described = f"{len(texts):,} of ShareGPT's test split, {_SHORTEST} to {_LONGEST} tokens"
