@@ -15,6 +15,7 @@ from ranker.novelty import Novelty
 from ranker.prediction import Prediction
 from training.calibrate import calibrated
 from training.config import TrainConfig
+from training.draws import prompt_numbers
 from training.encoder.watch import Step, unwatched
 from training.sources import Example, Lengths, Progress, silent
 from training.tiers import fit_tiers
@@ -77,6 +78,7 @@ def train(
         lengths.tokens,
         lengths.censored,
         config.calibration,
+        groups=prompt_numbers(held),
     )
     progress("Calibrating", 1, 1)
     return TrainedRanker(
