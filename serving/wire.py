@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+from ranker.protobuf import BYTES, fields
 
 
 def invalid_utf8(descriptor: Descriptor, data: bytes) -> str:
@@ -21,27 +22,16 @@ def invalid_utf8(descriptor: Descriptor, data: bytes) -> str:
 
 
 def _walk(descriptor: Descriptor, data: memoryview) -> str:
-    at, seen = 0, dict[int, int]()
-    while at < len(data):
-        tag, at = _varint(data, at)
-        number, wire = tag >> 3, tag & 7
-        if wire == _VARINT:
-            _, at = _varint(data, at)
-        elif wire in (_FIXED64, _FIXED32):
-            at += 8 if wire == _FIXED64 else 4
-        elif wire == _LENGTH:
-            size, at = _varint(data, at)
-            if at + size > len(data):
-                raise ValueError("truncated")
-            field: Any = descriptor.fields_by_number.get(number)
-            index = seen.get(number, 0)
-            seen[number] = index + 1
-            if field is not None and (found := _inside(field, data[at : at + size])) is not None:
-                name = f"{field.name}[{index}]" if field.is_repeated else field.name
-                return f"{name}.{found}" if found else name
-            at += size
-        else:
-            raise ValueError("unknown wire type")
+    seen = Counter[int]()
+    for number, kind, value in fields(data):
+        if kind != BYTES or not isinstance(value, memoryview):
+            continue
+        field: Any = descriptor.fields_by_number.get(number)
+        index = seen[number]
+        seen[number] += 1
+        if field is not None and (found := _inside(field, value)) is not None:
+            name = f"{field.name}[{index}]" if field.is_repeated else field.name
+            return f"{name}.{found}" if found else name
     return ""
 
 
@@ -55,16 +45,3 @@ def _inside(field: FieldDescriptor, data: memoryview) -> str | None:
     elif field.type == FieldDescriptor.TYPE_MESSAGE:
         return _walk(field.message_type, data) or None
     return None
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("varint too long")
