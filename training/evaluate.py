@@ -115,10 +115,23 @@ def evaluate(
     one per example, to judge as orders alone, after the rankers. Raises ``ValueError`` when there
     are fewer than two examples.
     """
+    told = {name: forecasts_of(each, examples) for name, each in rankers.items()}
+    return judged(told, examples, seed=seed, orders=orders)
+
+
+def judged(
+    told: Mapping[str, Sequence[Forecast]],
+    examples: Sequence[Example],
+    *,
+    seed: int = 0,
+    orders: Mapping[str, Sequence[float]] | None = None,
+) -> list[Row]:
+    """As :func:`evaluate`, of forecasts that are there already: ``told`` by ranker, one per
+    example."""
     if len(examples) < 2:
         raise ValueError(f"{len(examples)} rows are too few to compare an order")
     judge = _Judge.of(examples, seed)
-    rows = [judge.forecasts(name, forecasts_of(each, examples)) for name, each in rankers.items()]
+    rows = [judge.forecasts(name, forecasts) for name, forecasts in told.items()]
     arrival = np.random.default_rng(seed).permutation(len(examples)).astype(np.float64)
     for name, scores in (*(orders or {}).items(), (FCFS, arrival)):
         rows.append(judge.order(name, np.asarray(scores, dtype=np.float64)))

@@ -16,7 +16,7 @@ from training import smollm2, unfinished
 from training.card import card
 from training.config import LEXICAL, TrainConfig
 from training.encoder.watch import Step
-from training.evaluate import LEAST_ROWS, Flatness, Row, evaluate, flatness
+from training.evaluate import LEAST_ROWS, Flatness, Row, flatness, judged
 from training.expect import Bound, Miss, missed
 from training.fit import TrainedRanker, train
 from training.forecasts import forecasts_of
@@ -178,11 +178,13 @@ def run(
             job.name: trained.ranker,
             trained.baseline.name: trained.baseline,
         }
-        tables = {
-            split: evaluate(rankers, job.data.split(split), seed=config.seed)
-            for split in ("validation", "test")
+        held = {"validation": job.data.split("validation"), "test": test}
+        told = {
+            split: {name: forecasts_of(ranker, rows) for name, ranker in rankers.items()}
+            for split, rows in held.items()
         }
-        forecasts = forecasts_of(trained.ranker, test)
+        tables = {s: judged(told[s], rows, seed=config.seed) for s, rows in held.items()}
+        forecasts = told["test"][job.name]
         flat = flatness(forecasts, test)
         parts = by_slice(forecasts, test, seed=config.seed)
         found = metrics(job.name, tables, parts, flat)

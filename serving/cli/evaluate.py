@@ -99,6 +99,7 @@ def evaluate(
             table.show(choice, as_json=json, as_csv=as_csv)
         return
     from ranker.baseline import PromptLengthRanker
+    from ranker.types import Forecast
     from serving.cli import console, tables
     from serving.paths import Home
     from training import evaluate as judge
@@ -126,10 +127,11 @@ def evaluate(
                 data, loaded.served_model, prompts, tokenizer, columns, limit, most
             )
             sets[split] = wanted.job("", progress).data.split(split)
-    rows = []
+    rows, told = [], dict[str, list[Forecast]]()
     for name, examples in sets.items():
-        found = judge.evaluate(
-            {f"{loaded.name}/{loaded.version}": loaded},
+        told[name] = forecasts_of(loaded, examples)
+        found = judge.judged(
+            {f"{loaded.name}/{loaded.version}": told[name]},
             examples,
             seed=seed,
             orders={"prompt-length": PromptLengthRanker.scores([e.prompt for e in examples])},
@@ -138,8 +140,7 @@ def evaluate(
     console.show(("traffic", *tables.COLUMNS), rows, as_json=json)
     if json or traffic:
         return
-    (examples,) = sets.values()
-    forecasts = forecasts_of(loaded, examples)
+    examples, forecasts = sets[split], told[split]
     if len(examples) >= judge.LEAST_ROWS:
         console.note(f"Forecasts: {judge.flatness(forecasts, examples)}.")
     if len(examples) >= honesty.LEAST_ROWS:
