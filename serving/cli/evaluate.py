@@ -112,8 +112,12 @@ def evaluate(
 
     if split not in ("test", "validation"):
         raise ValueError("--split must be test or validation: training rows judge nothing")
-    if data and traffic:
-        raise ValueError("--traffic: slices are of the bundled data; leave --data away")
+    columns = training_data.named_columns(column)
+    if traffic:
+        if data:
+            raise ValueError("--traffic: slices are of the bundled data; leave --data away")
+        own = training_data.Wanted(prompts=prompts, columns=columns, limit=limit, most=most)
+        own.refuse_options("--traffic is of the bundled data")
     loaded = open_registry(tracking_uri).load(ranker)
     sets: dict[str, list[Example]] = {}
     with tables.stages() as progress:
@@ -122,7 +126,6 @@ def evaluate(
             names = tuple(SLICES) if traffic == "all" else (traffic,)
             sets |= {name: shifted(bundled, name) for name in names}
         else:
-            columns = training_data.named_columns(column)
             wanted = training_data.Wanted(
                 data, loaded.served_model, prompts, tokenizer, columns, limit, most
             )

@@ -91,6 +91,18 @@ class Wanted:
         }
         return {name: value for name, value in said.items() if value}
 
+    def refuse_options(self, fix: str) -> None:
+        """Raises ``ValueError`` naming the options that are about data of one's own, if any."""
+        given = {
+            "--prompts": self.prompts,
+            "--column": self.columns,
+            "--limit": self.limit,
+            "--most": self.most,
+        }
+        said = [option for option, value in given.items() if value]
+        if said:
+            raise ValueError(f"{', '.join(said)}: only about --data; {fix}")
+
     def job(self, name: str, progress: Progress) -> Job:
         """``name`` replaces the name that follows from the model. Raises ``ValueError`` when there
         is no such data."""
@@ -104,8 +116,7 @@ class Wanted:
 
         cache = Home.resolve().cache
         if not self.data:
-            if self.columns or self.limit or self.most:
-                raise ValueError("--column, --limit and --most are about --data; give one")
+            self.refuse_options("give one")
             bundled = corpus(cache, self.tokenizer, progress)
             made = pipeline.job(bundled, self.served_model or SERVED_MODEL)
         else:

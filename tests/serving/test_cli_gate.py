@@ -140,6 +140,23 @@ def test_one_ranker_for_several_served_models(user):
     assert "about --data" in user.run("train", "--most", "9", status=2).said
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--column", "output_tokens=n", "--limit", "9"),
+        ("--most", "9"),
+        ("--prompts", "prompts.jsonl"),
+    ],
+)
+def test_options_about_data_of_ones_own_are_not_ignored(user, options):
+    for bundled in ((), ("--traffic", "all")):
+        done = user.run("evaluate", f"models:/{NAME}/1", *bundled, *options, status=2)
+        named = [option for option in options if option.startswith("--")]
+        assert f"{', '.join(named)}: only about --data" in done.said
+    both = user.run("evaluate", "--traffic", "all", "--data", user.data, *options, status=2)
+    assert "leave --data away" in both.said
+
+
 def test_a_run_remembers_its_data(tmp_path, monkeypatch):
     """So that promote finds the rows again, from another folder too."""
     for wanted in (
