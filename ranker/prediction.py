@@ -23,6 +23,11 @@ class Prediction:
     quantiles: Floats | None = None
     embeddings: Floats | None = None
 
+    def at(self, rows: NDArray[np.int64]) -> Prediction:
+        """Of the prompts with numbers ``rows``, in their order, any of them as often as named."""
+        taken = (None if part is None else part[rows] for part in (self.quantiles, self.embeddings))
+        return Prediction(self.scores[rows], *taken)
+
 
 class LengthModel(Protocol):
     """Prompts -> prediction. Pure: same prompts, same numbers, whatever else is in the batch."""

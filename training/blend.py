@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,14 +38,23 @@ class BlendFit:
     held_out_tau: float
     part_taus: tuple[float, ...]
 
+    @property
+    def heard(self) -> tuple[bool, ...]:
+        """Which parts have a weight."""
+        return tuple(weight > 0.0 for weight in self.weights)
+
     def model(self, parts: Sequence[LengthModel]) -> LengthModel:
         """The blend of those ``parts`` that have a weight; that part itself when it is alone."""
-        rows = list(zip(parts, self.weights, self.scales, strict=True))
-        kept = [row for row in rows if row[1] > 0.0]
-        if len(kept) == 1:
-            return kept[0][0]
-        models, weights, scales = zip(*kept, strict=True)
-        return BlendModel(models, weights, scales)
+        heard = self.heard
+        if sum(heard) == 1:
+            return next(compress(parts, heard))
+        kept = (tuple(compress(each, heard)) for each in (parts, self.weights, self.scales))
+        return BlendModel(*kept)
+
+    def said(self, parts: Sequence[LengthModel], predictions: Sequence[Prediction]) -> Prediction:
+        """What :meth:`model` of ``parts`` says where these say ``predictions``; asks none again."""
+        model, kept = self.model(parts), list(compress(predictions, self.heard))
+        return model.combine(kept) if isinstance(model, BlendModel) else kept[0]
 
 
 def fit_blend(

@@ -61,12 +61,19 @@ def train(
             f"least {_LEAST_TRAIN} and {_LEAST_VALIDATION} are needed"
         )
     fitted = fit_tiers(
-        examples, config, auxiliary=auxiliary, workdir=workdir, progress=progress, watch=watch
+        examples,
+        config,
+        served_model=served_model,
+        auxiliary=auxiliary,
+        workdir=workdir,
+        progress=progress,
+        watch=watch,
     )
     progress("Calibrating", 0, 1)
     ranker = calibrated(
         fitted.model,
         held,
+        fitted.said,
         config.calibration,
         served_model=served_model,
         name=name,

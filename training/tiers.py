@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ranker.prediction import LengthModel
+from ranker.prediction import LengthModel, Prediction
 from training.blend import fit_blend
 from training.config import BLEND, ENCODER, LEXICAL, TrainConfig
 from training.draws import prompt_numbers
 from training.encoder.config import EncoderConfig
 from training.encoder.watch import Step, unwatched
 from training.lexical import fit_lexical
+from training.said import said_of
 from training.sources import Example, Lengths, Progress, silent
 
 if TYPE_CHECKING:
@@ -25,11 +26,14 @@ _COMPARED = 200
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A model that is not calibrated yet. ``curves`` are losses by step, by tier; ``metrics`` say
-    what each tier reached on validation and what it weighs, and tau-b between the order of an
-    encoder as it serves and as it was trained."""
+    """A model that is not calibrated yet, and what it ``said`` of the validation rows, in order.
+
+    ``curves`` are losses by step, by tier; ``metrics`` say what each tier reached on validation and
+    what it weighs, and tau-b between the order of an encoder as it serves and as it was trained.
+    """
 
     model: LengthModel
+    said: Prediction
     curves: Mapping[str, tuple[float, ...]]
     metrics: Mapping[str, float]
 
@@ -38,6 +42,7 @@ def fit_tiers(
     examples: Sequence[Example],
     config: TrainConfig,
     *,
+    served_model: str,
     auxiliary: Sequence[Example] = (),
     workdir: Path | None = None,
     progress: Progress = silent,
@@ -46,12 +51,12 @@ def fit_tiers(
     """Fit on the ``train`` rows; the ``validation`` rows say when an encoder is done and how much
     each tier counts.
 
-    ``auxiliary`` rows are other models' answers, or other turns. In ``workdir`` an encoder keeps
-    the checkpoint that the same call goes on from. Same examples, settings and library versions,
-    same model. Raises ``ValueError`` as the tiers do.
+    What tiers say of these is what they say for ``served_model``. ``auxiliary`` rows are other
+    models' answers, or other turns. In ``workdir`` an encoder keeps the checkpoint that the same
+    call goes on from. Same examples, settings and library versions, same model. Raises
+    ``ValueError`` as the tiers do.
     """
     held = [e for e in examples if e.split == "validation"]
-    prompts = [e.prompt for e in held]
     fitted: dict[str, LengthModel] = {}
     curves: dict[str, tuple[float, ...]] = {}
     metrics: dict[str, float] = {}
@@ -64,12 +69,12 @@ def fit_tiers(
             examples, config.encoder, auxiliary, workdir, progress, watch
         )
         metrics["encoder.int8.tau_to_torch"] = kept
-    served = {e.model for e in held}
-    model = served.pop() if len(served) == 1 else ""
-    said = [part.predict(prompts, model) for part in fitted.values()]
-    blend = fit_blend(said, Lengths.of(held), groups=prompt_numbers(held))
+    parts = tuple(fitted.values())
+    told = [said_of(part, held, served_model) for part in parts]
+    blend = fit_blend(told, Lengths.of(held), groups=prompt_numbers(held))
     return FittedModel(
-        blend.model(tuple(fitted.values())),
+        blend.model(parts),
+        blend.said(parts, told),
         curves,
         metrics | dict(_measured(fitted, blend.part_taus, blend.weights, blend.tau)),
     )
@@ -83,7 +88,7 @@ def lend_a_hand(
     workdir: Path | None = None,
 ) -> None:
     """What every process but the first does while that one is in :func:`fit_tiers` with the same
-    arguments: its part of each batch of an encoder. Of the other tiers there is none to share."""
+    rows: its part of each batch of an encoder. Of the other tiers there is none to share."""
     if config.tier in (ENCODER, BLEND):
         _trained(examples, config.encoder, auxiliary, workdir)
 

@@ -39,6 +39,7 @@ def test_a_part_that_is_wrong_has_no_weight_and_is_not_asked():
     assert fit.weights == (1.0, 0.0)
     first, second = object(), object()
     assert fit.model([first, second]) is first
+    assert fit.said([first, second], [parts[0], wrong]) is parts[0]
 
 
 def test_the_model_has_the_tau_that_the_fit_says():
@@ -47,6 +48,7 @@ def test_the_model_has_the_tau_that_the_fit_says():
     blend = fit.model([None, None])
     assert isinstance(blend, BlendModel)
     scores = blend.combine(parts[:2]).scores
+    assert np.array_equal(fit.said([None, None], parts[:2]).scores, scores)
     assert kendalltau(scores, lengths.tokens).statistic == pytest.approx(fit.tau)
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from ranker.calibration import CalibrationConfig
-from ranker.length_ranker import POOLED
+from ranker.length_ranker import POOLED, LengthRanker
 from ranker.metrics import coverage
 from ranker.prediction import Prediction
 from ranker.types import FinishReason
@@ -40,10 +40,16 @@ def answers(model: str, rows: int, seed: int) -> list[Example]:
     return found
 
 
+def ranker_of(held: Sequence[Example], served_model: str) -> LengthRanker:
+    model = Digits()
+    said = model.predict([e.prompt for e in held], served_model)
+    return calibrated(model, held, said, CONFIG, served_model=served_model, name="r")
+
+
 @pytest.fixture(scope="module")
 def ranker():
     held = answers("terse", 400, 0) + answers("wordy", 400, 1) + answers("rare", 20, 2)
-    return calibrated(Digits(), held, CONFIG, served_model=POOLED, name="r")
+    return ranker_of(held, POOLED)
 
 
 def test_each_served_model_is_covered_by_its_own_quantiles(ranker):
@@ -72,7 +78,7 @@ def test_scores_follow_expected_length_across_models(ranker):
 
 
 def test_one_served_model_needs_no_scale():
-    ranker = calibrated(Digits(), answers("terse", 60, 3), CONFIG, served_model="terse", name="r")
+    ranker = ranker_of(answers("terse", 60, 3), "terse")
     assert not ranker.scales
     assert ranker.forecast(["1.5"])[0].score == 1.5
 
@@ -80,4 +86,4 @@ def test_one_served_model_needs_no_scale():
 def test_draws_of_one_prompt_alone_are_too_little():
     rows = answers("terse", 1, 4) * 40
     with pytest.raises(ValueError, match="one prompt alone"):
-        calibrated(Digits(), rows, CONFIG, served_model="terse", name="r")
+        ranker_of(rows, "terse")
