@@ -17,10 +17,10 @@ from training.calibrate import calibrated
 from training.config import TrainConfig
 from training.draws import prompt_numbers
 from training.encoder.watch import Step, unwatched
+from training.enough import LEAST_VALIDATION as _LEAST_VALIDATION
+from training.enough import enough
 from training.sources import Example, Lengths, Progress, silent
 from training.tiers import fit_tiers
-
-_LEAST_TRAIN, _LEAST_VALIDATION = 50, 20
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,7 @@ def train(
     ``workdir`` and ``watch`` are as in :func:`training.tiers.fit_tiers`. Same examples, config and
     library versions, same ranker. Raises ``ValueError`` when there are too few rows.
     """
-    own = [e for e in examples if e.split == "train"]
-    held = [e for e in examples if e.split == "validation"]
-    if len(own) < _LEAST_TRAIN or len(held) < _LEAST_VALIDATION:
-        raise ValueError(
-            f"{len(own)} training and {len(held)} validation rows are too few to train on; at "
-            f"least {_LEAST_TRAIN} and {_LEAST_VALIDATION} are needed"
-        )
+    own, held = enough(examples)
     fitted = fit_tiers(
         examples,
         config,

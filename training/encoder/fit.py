@@ -26,12 +26,11 @@ from training.encoder.objective import Objective
 from training.encoder.precision import autocast_type
 from training.encoder.rows import make_rows
 from training.encoder.watch import Step, unwatched
+from training.enough import enough
 from training.sources import Example, Lengths, Progress, silent
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
-
-_LEAST_TRAIN, _LEAST_VALIDATION = 50, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +71,7 @@ def fit_encoder(
     """
     from accelerate import Accelerator
 
-    own = [e for e in examples if e.split == "train"]
-    held = [e for e in examples if e.split == "validation"]
-    if len(own) < _LEAST_TRAIN or len(held) < _LEAST_VALIDATION:
-        raise ValueError(
-            f"{len(own)} training and {len(held)} validation rows are too few to train an encoder "
-            f"on; at least {_LEAST_TRAIN} and {_LEAST_VALIDATION} are needed"
-        )
+    own, held = enough(examples)
     progress("Preparing the encoder", 0, 1)
     parts = [own, *_by_model([e for e in auxiliary if e.split == "train"])]
     if config.auxiliary_weight == 0.0:
