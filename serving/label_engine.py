@@ -18,6 +18,7 @@ class LabelEngine:
     dtype: str = "auto"
     threads: int = 0
     max_num_seqs: int = 16
+    kv_gib: float = 0.0
 
     @contextlib.contextmanager
     def started(self, folder: Path, timeout_s: float = 600.0) -> Iterator[str]:
@@ -29,7 +30,7 @@ class LabelEngine:
         arguments = [
             "engine", "--model", self.model, "--policy", "fcfs", "--no-report",
             "--dtype", self.dtype, "--threads", str(self.threads),
-            "--max-num-seqs", str(self.max_num_seqs),
+            "--max-num-seqs", str(self.max_num_seqs), "--kv-gib", str(self.kv_gib),
             "--http-port", "0", "--grpc-port", "0", "--drain-seconds", "1",
             "--log-level", "warning",
         ]  # fmt: skip

@@ -81,6 +81,13 @@ def label(
     ] = 0.0,
     dtype: Annotated[str, typer.Option(help="Of an engine that is started.")] = "auto",
     threads: Annotated[int, typer.Option(help="Of an engine that is started.")] = 0,
+    kv_gib: Annotated[
+        float,
+        typer.Option(
+            help="KV cache of an engine that is started, in GiB; 0: its own default. Too small a "
+            "one computes answers twice: all of --concurrency should fit with prompt and answer."
+        ),
+    ] = 0.0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask a model for answers and write how long they became.
@@ -161,7 +168,7 @@ def label(
                 url = endpoint
                 if wanted and not endpoint:
                     console.note("Starting the engine ...")
-                    engine = LabelEngine(name, dtype, threads, concurrency)
+                    engine = LabelEngine(name, dtype, threads, concurrency, kv_gib)
                     url = stack.enter_context(engine.started(home.root / "run"))
                 if wanted:
                     stack.enter_context(shown)
