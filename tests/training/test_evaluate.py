@@ -10,9 +10,10 @@ from scipy.stats import kendalltau
 from typer.testing import CliRunner
 
 from ranker import artifact
-from serving.cli import app
+from serving.cli import app, tables
+from serving.cli.console import cell
 from training.card import card
-from training.evaluate import FCFS, Flatness, evaluate, flatness
+from training.evaluate import FCFS, LEAST_DRAWN, Flatness, evaluate, flatness
 from training.fit import TrainedRanker, train
 from training.slices import by_slice
 from training.sources import Data
@@ -86,6 +87,20 @@ def test_draws_of_one_prompt_give_a_ceiling_and_are_resampled_together(trained, 
     assert row.share == pytest.approx(tau / row.ceiling)
     assert row.metrics("test")["test.tau_of_ceiling"] == row.share
     assert row.high - row.low > 0.8 * (once.high - once.low)  # 120 rows are 60 prompts
+
+
+def test_a_few_double_prompts_are_no_ceiling(trained, held):
+    def judged(double: int):
+        again = [replace(e, id=f"{e.id}/1", output_tokens=e.output_tokens + 5) for e in held]
+        return evaluate({"r": trained.ranker}, [*held, *again[:double]])[0]
+
+    few, enough = judged(LEAST_DRAWN - 1), judged(LEAST_DRAWN)
+    assert math.isnan(few.ceiling)
+    assert math.isnan(few.share)
+    assert not any("ceiling" in name for name in few.metrics("test"))
+    assert cell(tables.rows([few])[0][tables.COLUMNS.index("tau_of_ceiling")]) == "-"
+    assert 0.0 < enough.share < 1.0
+    assert enough.metrics("test")["test.tau_ceiling"] == enough.ceiling
 
 
 def test_flatness_tells_knowledge_from_none(trained, held):
