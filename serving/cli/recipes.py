@@ -71,10 +71,12 @@ class Choice:
 def show(choice: Choice, *, as_json: bool, as_csv: bool) -> None:
     """Run what is not kept yet, then print the table. Ctrl-C prints what there is by then."""
     from serving.paths import Home
+    from training.recipes.shipped import Shipped
     from training.recipes.store import Store
 
     recipes(choice)  # a name that is none: said before the data are read
-    rows, stopped = compare(_benchmarks(choice), choice, Store(Home.resolve().cache / "recipes"))
+    store = Store(Home.resolve().cache / "recipes", Shipped.of_package())
+    rows, stopped = compare(_benchmarks(choice), choice, store)
     _print(rows, as_json=as_json, as_csv=as_csv)
     if stopped:
         console.note("Stopped; what is done is kept, and the same command goes on from there.")

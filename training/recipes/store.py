@@ -7,6 +7,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -24,14 +25,28 @@ class Fitted:
     scores: dict[str, Floats]
 
 
+class Results(Protocol):
+    """Where results can be looked up."""
+
+    def get(self, key: str) -> Fitted | None:
+        """What is kept under ``key``; ``None`` when there is nothing."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One file a key under ``folder``, written whole or not at all."""
+    """One file a key under ``folder``, written whole or not at all. What is not there is looked up
+    in ``otherwise``."""
 
     folder: Path
+    otherwise: Results | None = None
 
     def get(self, key: str) -> Fitted | None:
         """What is kept under ``key``; ``None`` when there is nothing, or nothing readable."""
+        own = self._own(key)
+        return own if own is not None or self.otherwise is None else self.otherwise.get(key)
+
+    def _own(self, key: str) -> Fitted | None:
         try:
             values = json.loads(self._path(key).read_text(encoding="utf-8"))
             scores = {name: np.array(row, dtype=float) for name, row in values["scores"].items()}

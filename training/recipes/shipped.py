@@ -1,0 +1,105 @@
+"""What recipes gave where the project trained them: so that nobody has to wait hours for a table.
+
+    python -m training.recipes.shipped CACHE
+
+takes what ``shortfirst evaluate --recipes`` kept in the folder CACHE (``$SHORTFIRST_HOME/cache/
+recipes``) over into the package. Numbers only. A result counts for the rows, settings and code that
+it was got with, which its key tells; anything else is trained anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from training.label import table
+from training.recipes.store import Fitted, Store
+
+NAME = "recipes.parquet"
+_HERE = Path(__file__).parents[1] / "data" / NAME
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """Results by key; read on demand, since few callers want them."""
+
+    path: Path
+
+    @classmethod
+    def of_package(cls) -> Shipped:
+        with resources.as_file(resources.files("training") / "data" / NAME) as path:
+            return cls(path)
+
+    def get(self, key: str) -> Fitted | None:
+        """What is kept under ``key``; ``None`` when there is nothing."""
+        import pyarrow.parquet as pq
+
+        if not self.path.is_file():
+            return None
+        rows = pq.read_table(self.path, filters=[("key", "=", key)]).to_pylist()
+        if not rows:
+            return None
+        scores = {row["asked"]: np.array(row["scores"], dtype=np.float64) for row in rows}
+        first = rows[0]
+        return Fitted(first["recipe"], first["minutes"], first["milliseconds"], scores)
+
+    def all(self) -> dict[str, Fitted]:
+        """Everything, by key."""
+        import pyarrow.parquet as pq
+
+        if not self.path.is_file():
+            return {}
+        keys = pq.read_table(self.path, columns=["key"])["key"].unique().to_pylist()
+        found = {key: self.get(key) for key in sorted(keys)}
+        return {key: fitted for key, fitted in found.items() if fitted is not None}
+
+
+def write(path: Path, results: Mapping[str, Fitted]) -> None:
+    """``results`` by key, whole or not at all. Scores are kept in single precision."""
+    rows: list[dict[str, Any]] = [
+        {
+            "key": key,
+            "recipe": fitted.recipe,
+            "minutes": fitted.minutes,
+            "milliseconds": fitted.milliseconds,
+            "asked": asked,
+            "scores": scores.astype(np.float32).tolist(),
+        }
+        for key, fitted in sorted(results.items())
+        for asked, scores in sorted(fitted.scores.items())
+    ]
+    table.write(path, rows)
+
+
+def main(cache: Path, out: Path = _HERE) -> None:
+    """Add the results in ``cache`` to those of the package, in place of older ones of a recipe on
+    the same rows."""
+    store = Store(cache)
+    results = Shipped(out).all()
+    for path in sorted(cache.glob("*.json")):
+        fitted = store.get(path.stem)
+        if fitted is None:
+            continue
+        asked = set(fitted.scores)
+        old = [
+            key
+            for key, other in results.items()
+            if other.recipe == fitted.recipe and set(other.scores) & asked and key != path.stem
+        ]
+        for key in old:
+            del results[key]
+        results[path.stem] = fitted
+    write(out, results)
+    for key, fitted in results.items():
+        print(json.dumps({"key": key, "recipe": fitted.recipe, "minutes": fitted.minutes}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
