@@ -109,9 +109,12 @@ class EngineMetrics:
             registry=registry,
         )  # fmt: skip
         self._forecasts = Counter(
-            "shortfirst_engine_forecasts", "What came of asking the rank service.", ["result"],
+            "shortfirst_engine_forecasts",
+            "What came of asking the rank service; fallback: scored by a pooled ranker that does "
+            "not know the served model.",
+            ["result"],
             registry=registry,
-        )  # fmt: skip
+        )
         self._prompt_tokens = Counter(
             "shortfirst_engine_prompt_tokens",
             "Prompt tokens of requests that got their first token; those found cached count too.",

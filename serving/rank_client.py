@@ -57,8 +57,9 @@ class RankClientConfig:
 class RankClient:
     """Belongs to the event loop that calls it. Use ``async with``; leaving flushes outcomes.
 
-    ``observe`` is told of each request: ``scored``, ``open`` (breaker), ``deadline_exceeded``,
-    ``unavailable``, ... (a status code's name), ``malformed``.
+    ``observe`` is told of each request: ``scored``; ``fallback``, scored by a pooled ranker that
+    does not know the served model; ``open`` (breaker), ``deadline_exceeded``, ``unavailable``, ...
+    (a status code's name), ``malformed``.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class RankClient:
             return None
         self._breaker.success()
         self._reporter.retry_now()
-        self._observe("scored")
+        self._observe("fallback" if response.fallback else "scored")
         return forecast
 
     def report(self, outcomes: Sequence[Outcome]) -> None:

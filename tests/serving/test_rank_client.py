@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ranker.length_ranker import POOLED
 from serving.breaker import Breaker, BreakerConfig
 from serving.rank_client import RankClient, RankClientConfig
 from serving.reporter import Reporter, ReporterConfig
@@ -78,6 +79,16 @@ async def test_a_model_without_a_ranker_is_unscored_and_leaves_the_breaker_close
         assert await client.forecast("", "sharegpt") is None
         assert await client.forecast("x", "sharegpt") is not None
     assert seen == {"not_found": 1, "invalid_argument": 1, "scored": 1}
+
+
+async def test_a_forecast_of_a_pooled_ranker_that_does_not_know_the_model_is_counted_apart() -> None:
+    seen: Counter[str] = Counter()
+    async with (
+        serve_rank(WordRanker(POOLED)) as rank,
+        RankClient(config(rank.address), lambda r: seen.update([r])) as client,
+    ):
+        assert await client.forecast("x", "gpt-17") == await client.forecast("x", POOLED)
+    assert seen == {"fallback": 1, "scored": 1}
 
 
 async def test_a_cancelled_request_is_cancelled_and_frees_the_probe() -> None:
