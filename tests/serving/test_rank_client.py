@@ -81,7 +81,7 @@ async def test_a_model_without_a_ranker_is_unscored_and_leaves_the_breaker_close
     assert seen == {"not_found": 1, "invalid_argument": 1, "scored": 1}
 
 
-async def test_a_forecast_of_a_pooled_ranker_that_does_not_know_the_model_is_counted_apart() -> None:
+async def test_what_a_pooled_ranker_says_of_an_unknown_model_is_counted_apart() -> None:
     seen: Counter[str] = Counter()
     async with (
         serve_rank(WordRanker(POOLED)) as rank,
