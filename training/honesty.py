@@ -83,13 +83,13 @@ class Honesty:
         c = self.config
         return self.mean <= 1.0 + c.mean and self.p99 <= 1.0 + c.p99
 
-    def metrics(self) -> dict[str, float]:
-        """Numbers for a run record; what is undefined is left out."""
+    def metrics(self, prefix: str) -> dict[str, float]:
+        """Numbers and verdicts (0 or 1) for a run record, as ``prefix.honesty.flat`` and so on;
+        what is undefined is left out."""
         names = ("p50", "p90", "forecast", "realised", "allowed", "mean", "p99")
-        numbers = {f"honesty.{name}": float(getattr(self, name)) for name in names}
         verdicts = ("calibrated", "flat", "harmless")
-        numbers |= {f"honesty.{name}": float(getattr(self, name)) for name in verdicts}
-        return {name: value for name, value in numbers.items() if not math.isnan(value)}
+        numbers = {name: float(getattr(self, name)) for name in (*names, *verdicts)}
+        return {f"{prefix}.honesty.{k}": v for k, v in numbers.items() if not math.isnan(v)}
 
     def __str__(self) -> str:
         def said(holds: bool, word: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ranker.length_ranker import LengthRanker
 from ranker.types import Ranker
-from training import smollm2, unfinished
+from training import honesty, smollm2, unfinished
 from training.card import card
 from training.config import LEXICAL, TrainConfig
 from training.encoder.watch import Step
@@ -187,7 +187,9 @@ def run(
         forecasts = told["test"][job.name]
         flat = flatness(forecasts, test)
         parts = by_slice(forecasts, test, seed=config.seed)
-        found = metrics(job.name, tables, parts, flat)
+        enough = len(test) >= honesty.LEAST_ROWS
+        honest = honesty.honesty(forecasts, test, seed=config.seed) if enough else None
+        found = metrics(job.name, tables, parts, flat, honest)
         misses = missed(expected or {}, {**trained.metrics, **found})
         log.metrics(found)
         progress("Evaluating", 2, 2)

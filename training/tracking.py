@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ranker.records import DatasetRecord, RunRecord
 from training.config import TrainConfig
 from training.evaluate import Flatness, Row
+from training.honesty import Honesty
 from training.slices import SliceRow
 from training.sources import Data
 
@@ -40,9 +41,11 @@ def metrics(
     tables: Mapping[str, Sequence[Row]],
     slices: Sequence[SliceRow],
     flat: Flatness,
+    honest: Honesty | None,
 ) -> dict[str, float]:
     """Numbers of the finished run: those of the ranker ``name`` as ``test.tau``, those of others
-    as ``test.prompt-length.tau``, those of its test slices as ``test.slice.code.tau``.
+    as ``test.prompt-length.tau``, those of its test slices as ``test.slice.code.tau``, and, where
+    test rows were enough, whether it is honest as ``test.honesty.calibrated`` (0 or 1).
     ``tables`` holds evaluation rows by split name."""
     found: dict[str, float] = {}
     for split, rows in tables.items():
@@ -52,6 +55,7 @@ def metrics(
         prefix = f"test.slice.{part.name.replace(' ', '-')}"
         numbers = {"tau": part.tau, "tau_low": part.low, "tau_high": part.high, "rows": part.rows}
         found |= {f"{prefix}.{key}": float(value) for key, value in numbers.items()}
+    found |= honest.metrics("test") if honest is not None else {}
     return found | {"test.forecast_spread": flat.share}
 
 

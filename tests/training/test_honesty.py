@@ -73,8 +73,8 @@ def test_who_has_the_order_backwards_does_harm():
 def test_one_draw_allows_nothing_to_be_said_of_two():
     found = honesty(*world(200, 0.3, 0.3, draws=1), QUICK)
     assert math.isnan(found.allowed)
-    assert "honesty.allowed" not in found.metrics()
-    assert found.metrics()["honesty.flat"] == float(found.flat)
+    assert "test.honesty.allowed" not in found.metrics("test")
+    assert found.metrics("test")["test.honesty.flat"] == float(found.flat)
     assert "two draws" not in str(found)
 
 

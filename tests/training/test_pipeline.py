@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("mlflow")
@@ -20,6 +21,7 @@ from ranker.types import FinishReason
 from training import pipeline, sharegpt
 from training.config import TrainConfig
 from training.evaluate import evaluate
+from training.expect import Bound
 from training.sources import Data
 from training.traffic import DEFAULT, shifted
 
@@ -55,7 +57,18 @@ def test_one_call_trains_registers_and_promotes(registry, examples, helpers, qui
     stored = registry.metrics(result.name, result.version)
     assert stored["test.tau"] == pytest.approx(result.tables["test"][0].tau)
     assert "test.prompt-length.tau" in stored
-    again = pipeline.run(job, quick, registry, by="ann", now=NOW, promote_as=None)
+    told = [f.quantile(0.9) for f in served.forecast(prompts)]
+    below = np.mean([q >= e.output_tokens for q, e in zip(told, data.split("test"), strict=True)])
+    assert stored["test.honesty.p90"] == pytest.approx(below)
+    assert stored["test.honesty.harmless"] == 1.0  # words that tell so much help a queue
+    expected = {
+        "test.honesty.mean": Bound(at_most=stored["test.honesty.mean"]),
+        "test.honesty.p90": Bound(at_least=below + 0.01),
+    }
+    again = pipeline.run(
+        job, quick, registry, by="ann", now=NOW, promote_as=None, expected=expected
+    )
+    assert [(miss.metric, miss.value) for miss in again.misses] == [("test.honesty.p90", below)]
     assert again.promotion is None
     assert registry.resolve(result.name, "champion") == result.version != again.version
 
