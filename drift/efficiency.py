@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
-from engine.efficiency import Efficiency, from_outcomes, sjf_efficiency
+from engine.efficiency import (
+    SMALL_COST,
+    SMALL_ENGINE,
+    Efficiency,
+    from_outcomes,
+    sjf_efficiency,
+)
 from ranker.types import Outcome
-
-
-def _engine() -> SchedulerConfig:
-    return SchedulerConfig(
-        max_num_seqs=8, max_num_batched_tokens=512, block_size=16, num_blocks=8192
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,11 @@ class ReplayConfig:
 
     ``utilisation`` scales the gaps between arrivals: at 2 they bring twice the work that the engine
     can do, a burst. Near 1 the queue is short and mere luck decides (values between -1.3 and 1 for
-    like cohorts of 500). ``least``: outcomes below which a replay says nothing. The default engine
-    is small; efficiency is a ratio, so its seconds cancel.
+    like cohorts of 500). ``least``: outcomes below which a replay says nothing.
     """
 
-    cost: CostModel = field(default_factory=lambda: CostModel(0.02, 0.002, 0.0005))
-    scheduler: SchedulerConfig = field(default_factory=_engine)
+    cost: CostModel = SMALL_COST
+    scheduler: SchedulerConfig = SMALL_ENGINE
     utilisation: float = 2.0
     least: int = 100
 

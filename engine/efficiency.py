@@ -14,6 +14,13 @@ from engine.metrics import Summary
 from engine.simulator import simulate
 from ranker.types import FinishReason, Outcome
 
+#: A small engine to replay orders on, and what its steps cost. Efficiency is a ratio, so that its
+#: seconds cancel.
+SMALL_ENGINE = SchedulerConfig(
+    max_num_seqs=8, max_num_batched_tokens=512, block_size=16, num_blocks=8192
+)
+SMALL_COST = CostModel(base=0.02, decode=0.002, prefill=0.0005)
+
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:

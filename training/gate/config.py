@@ -6,26 +6,21 @@ from dataclasses import dataclass, field
 
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
-
-
-def _small() -> SchedulerConfig:
-    return SchedulerConfig(
-        max_num_seqs=8, max_num_batched_tokens=512, block_size=16, num_blocks=8192
-    )
+from engine.efficiency import SMALL_COST, SMALL_ENGINE
 
 
 @dataclass(frozen=True, slots=True)
 class BurstConfig:
-    """Bursts of ``requests`` held-out prompts on a small engine; efficiency is a ratio, so that
-    its seconds cancel. ``utilisation`` is the work that arrives for each unit the engine can do:
-    at 2 a queue builds up, near 1 mere luck decides.
+    """Bursts of ``requests`` held-out prompts on the engine of the drift monitor's replays, unless
+    told otherwise. ``utilisation`` is the work that arrives for each unit the engine can do: at 2 a
+    queue builds up, near 1 mere luck decides.
     """
 
     bursts: int = 24
     requests: int = 300
     utilisation: float = 2.0
-    cost: CostModel = field(default_factory=lambda: CostModel(0.02, 0.002, 0.0005))
-    scheduler: SchedulerConfig = field(default_factory=_small)
+    cost: CostModel = SMALL_COST
+    scheduler: SchedulerConfig = SMALL_ENGINE
 
     def __post_init__(self) -> None:
         if self.bursts < 2 or self.requests < 2:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ranker.types import FinishReason, Forecast
+from drift.efficiency import efficiency as monitored
+from engine.arrivals import renewal
+from engine.efficiency import sjf_efficiency
+from ranker.types import FinishReason, Forecast, Outcome
 from training.gate import BurstConfig
-from training.gate.bursts import efficiency
+from training.gate.bursts import efficiency, replay
 from training.sources import Example
 
 
@@ -38,6 +41,23 @@ def test_true_lengths_are_worth_all_and_chance_nothing():
     assert found.low > 0.3
     same = efficiency(truth, truth, examples, config, np.random.default_rng(0))
     assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
+
+
+def test_the_gate_and_the_drift_monitor_replay_on_the_same_engine():
+    rng = np.random.default_rng(5)
+    examples = [e for e in burst_examples() if e.finish_reason is not FinishReason.ABORT]
+    rows = np.arange(len(examples))
+    forecasts = scored([e.output_tokens * rng.lognormal(0, 1) for e in examples])
+    arrivals = renewal(len(rows), 1.0, 1.0, rng)
+    config = BurstConfig()
+    requests = replay(forecasts, examples, rows, arrivals, config)
+    outcomes = [
+        Outcome(e.id, e.model, e.output_tokens, e.finish_reason, at, at, e.prompt_tokens, f)
+        for e, at, f in zip(examples, arrivals.tolist(), forecasts, strict=True)
+    ]
+    told = sjf_efficiency(requests, config.scheduler, config.cost)
+    assert 0.3 < told.e2el < 1.0
+    assert told.e2el == monitored(outcomes).e2el
 
 
 def test_rows_without_work_make_no_burst():
