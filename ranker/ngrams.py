@@ -7,7 +7,7 @@ ranker therefore holds weights of buckets, and no text of the prompts that it wa
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -81,17 +81,21 @@ def _hashes(codes: NDArray[np.uint64], config: NgramConfig) -> NDArray[np.uint64
 
 def count(prompts: Sequence[str], config: NgramConfig, window: Window) -> Counts:
     """Bucket counts of each prompt, one row per prompt; a row without words is empty."""
-    starts = np.zeros(len(prompts) + 1, dtype=np.int64)
+    return count_words((words(window.cut(prompt)) for prompt in prompts), config)
+
+
+def count_words(texts: Iterable[Sequence[str]], config: NgramConfig) -> Counts:
+    """Bucket counts of texts that are split already, one row per text."""
+    starts = [0]
     buckets: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
     counts: list[NDArray[np.float32]] = [np.empty(0, np.float32)]
-    for row, prompt in enumerate(prompts):
-        found = words(window.cut(prompt))
+    for found in texts:
         codes = np.array([crc32(w.encode("utf-8", "surrogatepass")) for w in found], np.uint64)
         hashes, times = np.unique(_hashes(codes, config), return_counts=True)
         buckets.append(hashes.astype(np.int32))
         counts.append(times.astype(np.float32))
-        starts[row + 1] = starts[row] + len(hashes)
-    return Counts(starts, np.concatenate(buckets), np.concatenate(counts))
+        starts.append(starts[-1] + len(hashes))
+    return Counts(np.array(starts), np.concatenate(buckets), np.concatenate(counts))
 
 
 @dataclass(frozen=True, slots=True)

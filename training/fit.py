@@ -6,19 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from ranker import calibration, novelty
+from ranker import calibration
 from ranker.baseline import PromptLengthRanker
 from ranker.length_ranker import LengthRanker
-from ranker.novelty import Novelty
-from ranker.prediction import Prediction
 from training.calibrate import calibrated
 from training.config import TrainConfig
 from training.draws import prompt_numbers
 from training.encoder.watch import Step, unwatched
-from training.enough import LEAST_VALIDATION as _LEAST_VALIDATION
 from training.enough import enough
+from training.novelty.fit import novelty_of
 from training.sources import Example, Lengths, Progress, silent
 from training.tiers import fit_tiers
 
@@ -71,7 +67,7 @@ def train(
         config.calibration,
         served_model=served_model,
         name=name,
-        novelty=_novelty(own, held, config),
+        novelty=novelty_of(own, held, config),
     )
     lengths = Lengths.of(held)
     plain = calibration.fit(
@@ -84,23 +80,4 @@ def train(
     progress("Calibrating", 1, 1)
     return TrainedRanker(
         ranker, PromptLengthRanker(plain, served_model), fitted.curves, fitted.metrics
-    )
-
-
-def _novelty(
-    own: Sequence[Example], held: Sequence[Example], config: TrainConfig
-) -> Novelty | None:
-    """Of texts alone: on other traffic, embeddings of the bundled encoder told less than chance."""
-    seen = list(dict.fromkeys(e.prompt for e in own))
-    known = list(dict.fromkeys(e.prompt for e in held))
-    if min(len(seen), len(known)) < _LEAST_VALIDATION:
-        return None  # many draws of few prompts say nothing of what is strange
-    return novelty.fit(
-        seen,
-        Prediction(np.empty(len(seen))),
-        known,
-        Prediction(np.empty(len(known))),
-        config.novelty,
-        window=config.lexical.window,
-        seed=config.seed,
     )

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +15,6 @@ from ranker.calibrators import fit_calibrator
 from ranker.conformal import Conformal
 from ranker.length_ranker import LengthRanker
 from ranker.novelty import NoveltyConfig
-from ranker.prediction import Prediction
 from ranker.scale import Scale
 
 KINDS = ("lexical", "encoder", "blend", "served")
@@ -34,12 +33,14 @@ def rankers(ranker, encoder, blend, examples):
     )
     prompts = [e.prompt for e in examples[:200]]
     strange = novelty.fit(
-        *(prompts[:150], Prediction(*(part[:150] for part in astuple(prediction)))),
-        *(prompts[150:], Prediction(*(part[150:] for part in astuple(prediction)))),
-        NoveltyConfig(prototypes=50),
+        prompts[:150],
+        prompts[150:],
+        NoveltyConfig(),
+        references=[f"{p.capitalize()}." for p in prompts],
         window=ranker.model.window,
         seed=0,
     )
+    assert strange.contrast is not None
     return {
         "lexical": ranker,
         "encoder": LengthRanker(encoder, moved, "a", "length-ranker-a"),

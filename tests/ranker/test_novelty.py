@@ -2,18 +2,35 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.covariance import shrunk_covariance
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.neighbors import NearestNeighbors
 
 from ranker.features import extract
+from ranker.ngrams import NgramConfig
 from ranker.novelty import Novelty, NoveltyConfig, fit
+from ranker.novelty.outline import outline
 from ranker.prediction import Prediction
 from ranker.window import Window
 
 WINDOW = Window()
-RNG = np.random.default_rng(0)
-WORDS = ("write", "tell", "me", "a", "story", "about", "the", "river", "and", "small", "town")
+NOTHING = Prediction(np.empty(0))
+WORDS = (
+    "write",
+    "tell",
+    "me",
+    "a",
+    "story",
+    "about",
+    "the",
+    "river",
+    "and",
+    "small",
+    "town",
+    "trade",
+)
 ODD = [
     "",
     "\x00",
@@ -21,116 +38,219 @@ ODD = [
     "مرحبا",
     "🦆" * 3000,
     "x" * 1_000_000,
+    " \n" * 5000,
     "def f(x): return {x: [1];}" * 9,
 ]
 
 
-def traffic(rows: int) -> list[str]:
-    return [" ".join(RNG.choice(WORDS, RNG.integers(3, 20))) for _ in range(rows)]
+def chat(rows: int, seed: int) -> list[str]:
+    """As people type: no capital, no mark at the end."""
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(WORDS, rng.integers(3, 20))) for _ in range(rows)]
 
 
-def predicted(rows: int, middle: float = 0.0) -> Prediction:
-    embeddings = RNG.normal(scale=0.5, size=(rows, 12))  # about three subjects
-    embeddings[np.arange(rows), RNG.integers(3, size=rows)] += 4.0
-    embeddings[:, 7] += middle
-    return Prediction(np.zeros(rows), embeddings=embeddings)
+def edited(rows: int, seed: int) -> list[str]:
+    """The same words as an editor leaves them."""
+    return [text.capitalize() + "." for text in chat(rows, seed)]
 
 
-def fitted(rows: int = 200, *, meaning: bool, **config: float) -> Novelty:
-    train, held = (predicted(rows) if meaning else Prediction(np.zeros(rows)) for _ in range(2))
+def fitted(references: list[str], own=chat, rows: int = 300, **config: float) -> Novelty:
     settings = NoveltyConfig(**config)
-    return fit(traffic(rows), train, traffic(rows), held, settings, window=WINDOW, seed=0)
+    parts = {"references": references, "window": WINDOW, "seed": 0}
+    return fit(own(rows, 1), own(rows, 2), settings, **parts)
 
 
-@pytest.mark.parametrize("meaning", [False, True])
-def test_it_is_a_percentile_among_traffic_like_the_training(meaning):
-    found = fitted(meaning=meaning).of(traffic(500), predicted(500))
+@pytest.fixture(scope="module")
+def contrasted() -> Novelty:
+    return fitted(edited(200, 3))
+
+
+@pytest.fixture(scope="module", params=["distance", "contrast"])
+def either(request, contrasted) -> Novelty:
+    return contrasted if request.param == "contrast" else fitted([])
+
+
+def test_it_is_a_percentile_among_traffic_like_the_training(either):
+    found = either.of(chat(1000, 4), NOTHING)
     assert np.all((found >= 0) & (found <= 1))
-    assert np.mean(found) == pytest.approx(0.5, abs=0.06)
+    assert np.mean(found) == pytest.approx(0.5, abs=0.05)
     assert np.mean(found >= 0.95) == pytest.approx(0.05, abs=0.04)
 
 
-def test_strange_text_is_new_to_a_model_without_embeddings():
-    novelty = fitted(meaning=False)
-    nothing = Prediction(np.empty(0))
+def test_strange_text_is_new_whatever_the_references(either):
     strange = ["SELECT a, b FROM t WHERE x = 3;\n" * 5, "Напишите рассказ о реке", "12 + 7 = ?"]
-    assert np.all(novelty.of(strange, nothing) >= 0.95)
-    assert novelty.of([], nothing).shape == (0,)
+    assert np.all(either.of(strange, NOTHING) >= 0.95)
+    assert either.of([], NOTHING).shape == (0,)
 
 
-def test_strange_meaning_in_familiar_words_is_seen_in_the_embeddings():
-    novelty = fitted(meaning=True)
-    usual, moved = (novelty.of(traffic(300), predicted(300, middle)) for middle in (0.0, 6.0))
-    labels = np.repeat([0, 1], 300)
-    assert roc_auc_score(labels, np.concatenate([usual, moved])) > 0.8
+def test_what_is_written_like_the_references_is_new_though_it_is_about_the_same(contrasted):
+    usual, other = contrasted.of(chat(300, 4), NOTHING), contrasted.of(edited(300, 5), NOTHING)
+    assert roc_auc_score(np.repeat([0, 1], 300), np.concatenate([usual, other])) > 0.95
 
 
-def test_the_views_are_mahalanobis_and_nearest_neighbour_distances():
-    train, prompts = predicted(100), traffic(100)
-    config = NoveltyConfig(shrinkage=0.3, nearest=4, prototypes=100)
-    novelty = fit(prompts, train, traffic(50), predicted(50), config, window=WINDOW, seed=0)
-    asked, said = traffic(30), predicted(30)
-    shape, meaning = novelty._views(asked, said)
+def test_references_that_are_like_the_own_traffic_count_for_little_or_nothing():
+    """A coin's toss is judged a little away from .5, so that a tenth of the alarms may remain."""
+    novelty = fitted(chat(400, 3))
+    assert novelty.contrast is None or novelty.contrast.weight < 0.25
+    strange = ["SELECT a, b FROM t WHERE x = 3;\n" * 5, "Напишите рассказ о реке"]
+    assert np.all(novelty.of(strange, NOTHING) >= 0.95)
+
+
+def test_few_references_are_none():
+    assert fitted(edited(99, 3)).contrast is None
+
+
+def test_the_distance_is_that_of_mahalanobis():
+    novelty = fitted([], shrinkage=0.3)
+    (found,) = novelty.views(asked := edited(30, 4))
 
     def logs(texts: list[str]) -> np.ndarray:
         table = extract(texts, WINDOW).astype(float)
         return np.sign(table) * np.log1p(np.abs(table))
 
-    known = logs(prompts)
+    known = logs(chat(300, 1))
     spread = known.std(axis=0) + 1e-3
-    x = (logs(asked) - known.mean(axis=0)) / spread
-    z = (known - known.mean(axis=0)) / spread
+    x, z = ((rows - known.mean(axis=0)) / spread for rows in (logs(asked), known))
     precision = np.linalg.inv(shrunk_covariance(np.cov(z.T), shrinkage=0.3))
-    assert shape == pytest.approx(np.sum(x @ precision * x, axis=1), rel=1e-5)
-
-    def unit(e: np.ndarray) -> np.ndarray:
-        e = e - train.embeddings.mean(axis=0)
-        return e / np.linalg.norm(e, axis=1, keepdims=True)
-
-    neighbours = NearestNeighbors(n_neighbors=4).fit(unit(train.embeddings))
-    distances, _ = neighbours.kneighbors(unit(said.embeddings))
-    assert meaning == pytest.approx((distances**2).mean(axis=1), abs=5e-3)  # kept in half precision
+    assert found == pytest.approx(np.sum(x @ precision * x, axis=1), rel=1e-5)
 
 
-@pytest.mark.parametrize("meaning", [False, True])
-def test_it_comes_back_from_its_arrays_and_numbers(meaning):
-    novelty = fitted(meaning=meaning)
+def test_the_contrast_is_a_logistic_regression_on_outlines():
+    own, references = chat(300, 1), edited(150, 3)
+    novelty = fitted(references, outlines=NgramConfig(1, 20, 0), penalty=0.5)
+    _, found = novelty.views(asked := [*edited(20, 4), *chat(20, 5)])
+
+    pieces = sorted({piece for text in own + references for piece in outline(text)})
+
+    def frequencies(texts: list[str]) -> np.ndarray:
+        counts = np.array([[outline(t).count(piece) for piece in pieces] for t in texts])
+        return np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0.0)
+
+    known = frequencies(own + references)
+    seen = (known > 0).sum(axis=0)
+    idf = np.where(seen >= 2, np.log((1 + len(known)) / (1 + seen)) + 1, 0.0)
+
+    def rows(table: np.ndarray) -> np.ndarray:
+        return table * idf / np.linalg.norm(table * idf, axis=1, keepdims=True)
+
+    labels = np.repeat([0, 1], [300, 150])
+    judge = LogisticRegression(C=2.0, class_weight="balanced", solver="liblinear")
+    expected = judge.fit(rows(known), labels).decision_function(rows(frequencies(asked)))
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_larger_view_decides_within_its_share_of_the_alarms():
+    novelty = fitted(edited(200, 3), distance_share=0.2)
+    (far, like), held = novelty.views(chat(500, 4)), novelty.views(chat(300, 2))
+    away = [1 - np.mean(np.less.outer(h, v) + 0.5 * np.equal.outer(h, v), axis=0)
+            for h, v in zip(held, (far, like), strict=True)]  # fmt: skip
+    said = novelty.of(chat(500, 4), NOTHING)
+    smallest = np.minimum(away[0] / 0.2, away[1] / 0.8)
+    order = np.argsort(smallest)
+    assert np.all(np.diff(said[order]) <= 1e-12)  # less likely a view, newer the prompt
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("Name 12 rivers.", "< Xx 99 x . >"),
+        ("the USA, isn't it?", "< the X , x it ? >"),
+        ("What is IT\n\n 123456", "< ^what is ^it \n\n 9999 >"),
+        ("naïve 東京 _x_", "< x w w w >"),
+        ("", "< >"),
+    ],
+)
+def test_an_outline_keeps_how_a_text_is_written_and_drops_what_it_is_about(text, pieces):
+    assert outline(text) == pieces.split(" ")
+
+
+@given(st.text(max_size=60))
+def test_an_outline_holds_no_word_but_function_words(text):
+    """The outline of its pieces one by one is what they are: nothing more is hidden in them."""
+    for piece in outline(text)[1:-1]:
+        low = piece.removeprefix("^")
+        plain = len(piece) == 1 or piece in {"Xx", "\n\n"} or set(piece) == {"9"}
+        assert plain or outline(low)[1:-1] == [low]
+
+
+def test_it_comes_back_from_its_arrays_and_numbers(either):
+    novelty = either
     again = Novelty.restore(novelty.arrays(), novelty.numbers())
-    said = predicted(len(ODD))
-    assert np.array_equal(again.of(ODD, said), novelty.of(ODD, said))
-    alone = [
-        novelty.of([p], Prediction(np.zeros(1), embeddings=said.embeddings[i : i + 1]))[0]
-        for i, p in enumerate(ODD)
-    ]
-    assert novelty.of(ODD, said) == pytest.approx(alone)
+    texts = [*ODD, *edited(20, 6), *chat(20, 7)]
+    assert np.array_equal(again.of(texts, NOTHING), novelty.of(texts, NOTHING))
+    alone = [novelty.of([text], NOTHING)[0] for text in texts]
+    assert np.array_equal(novelty.of(texts, NOTHING), alone)  # whatever else is in the batch
+
+
+def test_same_prompts_same_measure(contrasted):
+    one, two = contrasted.arrays(), fitted(edited(200, 3)).arrays()
+    assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
 @pytest.mark.parametrize(
     ("name", "changed"),
     [
-        ("spread", np.zeros),
-        ("precision", lambda shape: np.zeros(shape[0])),
-        ("centre", lambda shape: np.full(shape, np.nan)),
-        ("references", lambda shape: np.zeros((3, *shape[1:]))),
+        ("spread", np.zeros_like),
+        ("precision", lambda array: array[0]),
+        ("centre", lambda array: np.full_like(array, np.nan)),
+        ("references", lambda array: array[:1]),
+        ("combined", lambda array: array[1:]),
+        ("combined", lambda array: array[:0]),
+        ("buckets", lambda array: array[::-1]),
+        ("buckets", lambda array: array + 65536),
+        ("buckets", lambda array: array.astype(np.float32)),
+        ("idf", lambda array: array[1:]),
+        ("coefficients", lambda array: np.full_like(array, np.inf)),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(name, changed):
-    novelty = fitted(meaning=True)
-    arrays = novelty.arrays()
-    with pytest.raises(ValueError, match=name):
-        Novelty.restore(arrays | {name: changed(arrays[name].shape)}, novelty.numbers())
-    with pytest.raises(ValueError, match="nearest"):
-        Novelty.restore(arrays, novelty.numbers() | {"nearest": 0})
-    with pytest.raises(ValueError, match="other text features"):
-        Novelty.restore(arrays, novelty.numbers() | {"features": ["a"]})
+def test_arrays_that_do_not_fit_are_refused(name, changed, contrasted):
+    arrays = contrasted.arrays()
+    with pytest.raises(ValueError, match=r"buckets|must"):
+        Novelty.restore(arrays | {name: changed(arrays[name])}, contrasted.numbers())
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        (("features",), ["a"], "other text features"),
+        (("distance_share",), 0.0, "distance_share"),
+        (("contrast", "weight"), 0.0, "weight"),
+        (("contrast", "intercept"), float("nan"), "intercept"),
+        (("contrast", "outlines"), {"orders": 9, "bits": 16, "opening": 0}, "orders"),
+        (("window",), {"head": 0, "tail": 0}, "head"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(path, value, why, contrasted):
+    numbers = contrasted.numbers()
+    inner = numbers
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    with pytest.raises(ValueError, match=why):
+        Novelty.restore(contrasted.arrays(), numbers)
+
+
+def test_a_measure_of_an_earlier_version_is_refused_with_what_to_do(contrasted):
+    arrays = contrasted.arrays() | {"prototypes": np.empty((0, 0))}
+    with pytest.raises(ValueError, match="train the ranker again"):
+        Novelty.restore(arrays, contrasted.numbers())
 
 
 def test_what_cannot_be_told_is_said():
     with pytest.raises(ValueError, match="19 training and 19 validation prompts are too few"):
-        fitted(19, meaning=False)
-    with pytest.raises(ValueError, match="the model gives none"):
-        fitted(meaning=True).of(["a"], Prediction(np.zeros(1)))
-    with pytest.raises(ValueError, match=r"novelty\.shrinkage"):
-        NoveltyConfig(shrinkage=0.0)
-    with pytest.raises(ValueError, match=r"novelty\.nearest"):
-        NoveltyConfig(nearest=0)
+        fitted([], rows=19)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("shrinkage", 0.0),
+        ("penalty", 0.0),
+        ("most_rows", 99),
+        ("clear", 0.5),
+        ("distance_share", 0),
+    ],
+)
+def test_settings_without_a_meaning_are_refused(name, value):
+    with pytest.raises(ValueError, match=rf"novelty\.{name}"):
+        NoveltyConfig(**{name: value})

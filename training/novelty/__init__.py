@@ -1,0 +1,1 @@
+"""Novelty of training traffic against the reference prompts that are shipped."""
