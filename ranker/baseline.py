@@ -28,8 +28,8 @@ class PromptLengthRanker:
         """One score per prompt, higher = longer prompt."""
         return [math.log1p(len(prompt)) for prompt in prompts]
 
-    def forecast(self, prompts: Sequence[str]) -> list[Forecast]:
-        """One forecast per prompt, in order."""
+    def forecast(self, prompts: Sequence[str], served_model: str = "") -> list[Forecast]:
+        """One forecast per prompt, in order; the same for every served model."""
         if not prompts:
             return []
         scores = np.array(self.scores(prompts))

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from ranker.calibration import pinball
 from ranker.metrics import coverage, order, share_of_ceiling, short_long
-from ranker.types import Forecast, Ranker
+from ranker.types import Forecast
 from training.draws import Draws, prompt_numbers
-from training.forecasts import forecasts_of
+from training.forecasts import Forecaster, forecasts_of
 from training.sources import Example, Lengths
 
 Floats = NDArray[np.float64]
@@ -103,7 +103,7 @@ class Flatness:
 
 
 def evaluate(
-    rankers: Mapping[str, Ranker],
+    rankers: Mapping[str, Forecaster],
     examples: Sequence[Example],
     *,
     seed: int = 0,

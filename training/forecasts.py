@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ranker.length_ranker import LengthRanker
-from ranker.types import Forecast, Ranker
+from ranker.types import Forecast
 from training.sources import Example
 
 
 class Forecaster(Protocol):
-    """A ranker that answers for several served models."""
+    """A ranker that can be asked for one of several served models.
 
-    def forecast(self, prompts: Sequence[str], served_model: str = "") -> list[Forecast]: ...
+    One that does not know a model says what it says of all, as
+    :class:`ranker.length_ranker.LengthRanker` does.
+    """
+
+    def forecast(self, prompts: Sequence[str], served_model: str = "") -> list[Forecast]:
+        """One forecast per prompt, in order. Pure: same prompts and model, same forecasts."""
+        ...
 
 
-def forecasts_of(ranker: Ranker, examples: Sequence[Example]) -> list[Forecast]:
-    """One forecast per example, in order, as a service would give it to the model's engine."""
-    if isinstance(ranker, LengthRanker):
-        return by_model(ranker, examples)
-    return ranker.forecast([e.prompt for e in examples])
+def forecasts_of(ranker: Forecaster, examples: Sequence[Example]) -> list[Forecast]:
+    """One forecast per example, in order, as a service would give it to the model's engine.
 
-
-def by_model(ranker: Forecaster, examples: Sequence[Example]) -> list[Forecast]:
-    """As :func:`forecasts_of`, of a ranker that may know several models."""
-    found: dict[int, Forecast] = {}
+    A prompt is read once for each model, however often that one answered it.
+    """
+    found: dict[tuple[str, str], Forecast] = {}
     for model in sorted({e.model for e in examples}):
-        rows = [i for i, e in enumerate(examples) if e.model == model]
-        told = ranker.forecast([examples[i].prompt for i in rows], model)
-        found.update(zip(rows, told, strict=True))
-    return [found[i] for i in range(len(examples))]
+        prompts = list(dict.fromkeys(e.prompt for e in examples if e.model == model))
+        told = ranker.forecast(prompts, model)
+        found.update({(model, p): f for p, f in zip(prompts, told, strict=True)})
+    return [found[e.model, e.prompt] for e in examples]

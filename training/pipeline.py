@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ranker.length_ranker import LengthRanker
-from ranker.types import Ranker
 from training import honesty, smollm2, unfinished
 from training.card import card
 from training.config import LEXICAL, TrainConfig
@@ -19,7 +18,7 @@ from training.encoder.watch import Step
 from training.evaluate import LEAST_ROWS, Flatness, Row, flatness, judged
 from training.expect import Bound, Miss, missed
 from training.fit import TrainedRanker, train
-from training.forecasts import forecasts_of
+from training.forecasts import Forecaster, forecasts_of
 from training.gate import (
     CHAMPION,
     SEEN_FILE,
@@ -174,7 +173,7 @@ def run(
             log.step("lexical.loss", value, step)
         log.metrics(trained.metrics)
         progress("Evaluating", 0, 2)
-        rankers: dict[str, Ranker] = {
+        rankers: dict[str, Forecaster] = {
             job.name: trained.ranker,
             trained.baseline.name: trained.baseline,
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ranker.artifact import ArtifactError
-from training.forecasts import by_model
+from training.forecasts import forecasts_of
 from training.gate.checks import checks
 from training.gate.config import GateConfig
 from training.gate.registered import CHAMPION, Registered, check_move
@@ -65,9 +65,9 @@ def judge(
             obstacle=f"{len(rows)} validation rows that version {champion} was not trained on are "
             f"too few to compare; at least {config.least_rows} are needed",
         )
-    challenger = by_model(registry.load(f"models:/{name}/{version}"), rows)
+    challenger = forecasts_of(registry.load(f"models:/{name}/{version}"), rows)
     try:
-        before = by_model(registry.load(f"models:/{name}/{champion}"), rows)
+        before = forecasts_of(registry.load(f"models:/{name}/{champion}"), rows)
     except ArtifactError:
         # It could not serve either: whatever loads is better.
         return found(rows=len(rows), left_out=left_out)
