@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from training.label.answer import Label
 
+#: Answers from which a pace is worth telling: the first ones come all at once, and late.
+_LEAST = 20
+
 
 @dataclass(slots=True)
 class Tally:
@@ -33,8 +36,8 @@ class Tally:
         return self.tokens / max(now - self.began, 1e-9)
 
     def left_s(self, now: float) -> float | None:
-        """Seconds until the end at the pace so far; ``None`` before the first label."""
-        if not self.made:
+        """Seconds until the end at the pace so far; ``None`` before the first labels."""
+        if self.made < min(_LEAST, self.total):
             return None
         return (now - self.began) / self.made * (self.total - self.made)
 

@@ -87,7 +87,9 @@ def test_agreement_is_tau_between_draws_of_each_split():
 def test_a_tally_says_pace_and_end():
     tally = Tally(total=100, began=50.0)
     assert tally.left_s(50.0) is None
-    for i in range(20):
+    tally.add(label(PROMPTS[0], 0, 30, FinishReason.LENGTH))
+    assert tally.left_s(51.0) is None  # one answer is no pace
+    for i in range(1, 20):
         tally.add(label(PROMPTS[0], 0, 30, FinishReason.LENGTH if i < 5 else FinishReason.STOP))
     for _ in range(5):
         tally.add(label(PROMPTS[0], 0, 0, FinishReason.ERROR))
