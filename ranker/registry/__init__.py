@@ -4,8 +4,8 @@
 it happens. Both go through a client with its own address: no global tracking URI, no active run.
 """
 
-from ranker.registry.connection import RegistryError
+from ranker.registry.connection import RegistryError, is_server, shown
 from ranker.registry.run_log import RunLog
 from ranker.registry.store import Registry
 
-__all__ = ["Registry", "RegistryError", "RunLog"]
+__all__ = ["Registry", "RegistryError", "RunLog", "is_server", "shown"]

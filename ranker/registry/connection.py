@@ -41,7 +41,7 @@ def connect(tracking_uri: str) -> MlflowClient:
     if tracking_uri.startswith("sqlite:///"):
         Path(tracking_uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
     _knock(tracking_uri)
-    with explained(f"tracking_uri {_shown(tracking_uri)!r}"):
+    with explained(f"tracking_uri {shown(tracking_uri)!r}"):
         return MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
 
 
@@ -58,7 +58,7 @@ def explained(what: str) -> Iterator[None]:
             raise RegistryError(f"{what} is unusable: {why}") from None
 
 
-def _shown(tracking_uri: str) -> str:
+def shown(tracking_uri: str) -> str:
     """The address without the name and password that may stand in it."""
     scheme, slashes, rest = tracking_uri.partition("://")
     place, slash, path = rest.partition("/")
@@ -79,6 +79,6 @@ def _knock(tracking_uri: str) -> None:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise RegistryError(
-            f"tracking_uri {_shown(tracking_uri)!r}: no server answers there ({why}); start one "
+            f"tracking_uri {shown(tracking_uri)!r}: no server answers there ({why}); start one "
             f"with mlflow server, or leave the address away for the file in the home folder"
         ) from None

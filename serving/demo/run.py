@@ -24,6 +24,7 @@ from serving.demo.drift import Traffic, Watched, watch
 from serving.demo.outcomes import Feed
 from serving.demo.services import start_rank
 from serving.demo.stage import Narrator
+from serving.mlflow_page import mlflow_page
 from serving.paths import Home
 from serving.processes import Service, Services, services
 from training import foreign
@@ -96,7 +97,7 @@ def run(config: DemoConfig, home: Home, say: Narrator, now: Callable[[], datetim
         write(report.build(config, trained, flat, comparison, traffic, watched, now()), page)
         say.address(str(page))
         say.say("MLflow, with every run, dataset and registered ranker:")
-        say.address(f".venv/bin/mlflow ui --backend-store-uri '{home.mlflow_uri}'")
+        say.address(mlflow_page(home.mlflow_uri))
     return DemoResult(trained, comparison, traffic, watched, page)
 
 
