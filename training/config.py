@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ranker.calibration import CalibrationConfig
 from ranker.novelty import NoveltyConfig
+from training import settings
 from training.encoder.config import EncoderConfig
 from training.lexical_config import LexicalConfig
-from training.settings import build
 
 LEXICAL, ENCODER, BLEND = "lexical", "encoder", "blend"
 TIERS = (LEXICAL, ENCODER, BLEND)
@@ -40,7 +40,7 @@ class TrainConfig:
     def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
         """From nested tables, as TOML gives them. An unknown key, or a value of another kind,
         raises ``ValueError``."""
-        config: TrainConfig = build(cls, "train", values)
+        config: TrainConfig = settings.build(cls, "train", values)
         return config
 
     def params(self) -> dict[str, object]:
@@ -52,5 +52,5 @@ class TrainConfig:
         kept = parts if self.tier == BLEND else {self.tier: parts[self.tier]}
         flat = {f"{name}.{k}": v for name, params in kept.items() for k, v in params.items()}
         for name in ("calibration", "novelty"):
-            flat |= {f"{name}.{k}": v for k, v in asdict(getattr(self, name)).items()}
+            flat |= {f"{name}.{k}": v for k, v in settings.flat(getattr(self, name)).items()}
         return {"tier": self.tier, **flat}

@@ -51,7 +51,8 @@ def evaluate(
         Path | None,
         typer.Option(
             envvar="SHORTFIRST_DATA",
-            help="With --recipes: folder with prompts_nc.parquet and prompts_permissive.parquet.",
+            help="With --recipes: folder with prompts_nc.parquet and prompts_permissive.parquet. "
+            "With --traffic all: the sources of the latter as well.",
         ),
     ] = None,
     epochs: Annotated[
@@ -100,12 +101,13 @@ def evaluate(
         return
     from ranker.baseline import PromptLengthRanker
     from ranker.types import Forecast
-    from serving.cli import console, tables
+    from serving.cli import console, novelty_table, tables
     from serving.paths import Home
     from training import evaluate as judge
-    from training import honesty
+    from training import foreign, honesty
     from training.bundled import corpus
     from training.forecasts import forecasts_of
+    from training.recipes.traffics import OTHERS
     from training.slices import SliceRow, by_slice
     from training.sources import Example
     from training.traffic import SLICES, shifted
@@ -125,6 +127,9 @@ def evaluate(
             bundled = corpus(Home.resolve().cache, tokenizer, progress, later=False)
             names = tuple(SLICES) if traffic == "all" else (traffic,)
             sets |= {name: shifted(bundled, name) for name in names}
+            if traffic == "all" and shared_data is not None:
+                others = shared_data / OTHERS
+                sets |= {name: foreign.load(others, name) for name in foreign.sources(others)}
         else:
             wanted = training_data.Wanted(
                 data, loaded.served_model, prompts, tokenizer, columns, limit, most
@@ -141,6 +146,8 @@ def evaluate(
         )
         rows += [(name, *cells) for cells in tables.rows(found)]
     console.show(("traffic", *tables.COLUMNS), rows, as_json=json)
+    if not json and traffic == "all":
+        novelty_table.show({name: (sets[name], told[name]) for name in sets}, SLICES)
     if json or traffic:
         return
     examples, forecasts = sets[split], told[split]
