@@ -1,4 +1,4 @@
-"""What the lexical tier learns of each prompt: where its answers stand among all answers."""
+"""What the lexical tier learns of each prompt: where its answers stand among those of a model."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from training.sources import Example, Lengths
 
 Floats = NDArray[np.float64]
 
+#: Rows of a served model below which its lengths are ranked among those of all: its own ranks
+#: would say little.
+LEAST_ROWS = 50
+
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """One row per prompt and model: ``shares`` [rows] in (0, 1) and ``weights`` [rows]."""
+    """``shares`` [rows] in (0, 1) and ``weights`` [rows] of ``prompts``."""
 
     prompts: list[str]
     shares: Floats
@@ -25,14 +29,17 @@ class Targets:
 
     @classmethod
     def of(cls, examples: Sequence[Example], weight: float = 1.0) -> Targets:
-        """Rank shares of one model's answers; the draws of one prompt become their mean.
+        """Rank shares, each model's among its own; those of one prompt become their mean.
 
-        A censored answer stands where it is expected to (:func:`training.lists.rank_shares`). A
-        prompt drawn ``k`` times weighs ``weight * 2k / (k + 1)``: the mean of more draws is surer,
-        yet what words cannot tell of a prompt does not average out.
+        A censored answer stands where it is expected to (:func:`training.lists.rank_shares`). Of
+        several served models each is ranked by itself: else the prompts of one with long answers
+        would look like prompts for long answers. How long a model's answers are is for its scale
+        and its calibration to say.
+
+        A prompt drawn ``k`` times weighs ``weight * 2k / (k + 1)``: the mean of more draws is
+        surer, yet what words cannot tell of a prompt does not average out.
         """
-        lengths = Lengths.of(examples)
-        shares = rank_shares(lengths.tokens, lengths.censored)
+        shares = _by_model(examples)
         prompts = dict.fromkeys(e.prompt for e in examples)  # in the order of the numbers below
         rows = prompt_numbers(examples)
         draws = np.bincount(rows).astype(np.float64)
@@ -52,8 +59,20 @@ class Targets:
         return len(self.prompts)
 
 
+def _by_model(examples: Sequence[Example]) -> Floats:
+    """Rank shares of ``examples`` among their own model's, [rows]."""
+    lengths = Lengths.of(examples)
+    shares = rank_shares(lengths.tokens, lengths.censored)
+    models = np.array([e.model for e in examples])
+    for model in np.unique(models):
+        own = models == model
+        if LEAST_ROWS <= np.count_nonzero(own) < len(own):
+            shares[own] = rank_shares(lengths.tokens[own], lengths.censored[own])
+    return shares
+
+
 def gather(own: Sequence[Example], auxiliary: Sequence[Example], weight: float) -> Targets:
-    """Rows of the model to serve, then, with ``weight``, those of every other model, each model's
+    """Rows of what is served, then, with ``weight``, those of every other model, each model's
     lengths as ranks among its own."""
     models = sorted({e.model for e in auxiliary})
     others = (Targets.of([e for e in auxiliary if e.model == m], weight) for m in models)

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ranker.metrics import order
 from ranker.types import FinishReason
+from training.lexical import fit_lexical
 from training.lists import rank_shares
 from training.sources import Example
-from training.targets import Targets, gather
+from training.targets import LEAST_ROWS, Targets, gather
 
 
 def rows(model: str, *answers: tuple[str, int]) -> list[Example]:
@@ -41,3 +45,51 @@ def test_every_model_is_ranked_among_its_own():
     assert found.shares == pytest.approx([0.25, 0.75, 0.75, 0.25, 0.5])
     assert found.weights == pytest.approx([1, 1, 0.5, 0.5, 0.5])
     assert len(gather(own, [], 0.5)) == 2
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 999), st.booleans()), min_size=50, max_size=70), st.data())
+def test_served_models_are_ranked_apart(lengths, data):
+    """However much longer the answers of one are, and whatever else is served."""
+    times = data.draw(st.integers(1, 50))
+    whole, cut = (FinishReason.STOP, FinishReason.LENGTH)
+    one, other = (
+        [
+            Example(f"{model} {i}", n * factor, cut if bound else whole, model, str(i), "train")
+            for i, (n, bound) in enumerate(lengths)
+        ]
+        for model, factor in (("terse", 1), ("wordy", times))
+    )
+    found = Targets.of([*one, *other])
+    alone = Targets.of(one).shares
+    assert np.array_equal(found.shares, np.concatenate([alone, alone]))
+
+
+def test_a_model_with_few_rows_is_ranked_among_all():
+    many = rows("m", *((f"a{i}", 10 * i) for i in range(LEAST_ROWS)))
+    few = rows("rare", ("b", 10_000), ("c", 0))
+    found = Targets.of([*many, *few])
+    assert np.array_equal(found.shares[:-2], Targets.of(many).shares)
+    assert found.shares[-2] > 0.98
+    assert found.shares[-1] < 0.03
+
+
+def test_prompts_of_a_wordy_model_do_not_look_long(quick):
+    """Essays are longer than dates; the wordy model is mostly asked for dates."""
+    rng = np.random.default_rng(0)
+
+    def asked(model: str, times: float, essays: float, count: int, split: str) -> list[Example]:
+        found = []
+        for i in range(count):
+            word, middle = ("essay", 100) if rng.random() < essays else ("date", 30)
+            tokens = int(times * rng.lognormal(np.log(middle), 0.5)) + 1
+            prompt = f"{word} of {' '.join(rng.choice(list('abcdefgh'), 5))}"
+            found.append(Example(prompt, tokens, FinishReason.STOP, model, str(i), split))
+        return found
+
+    training = asked("terse", 1, 0.8, 300, "train") + asked("wordy", 20, 0.2, 300, "train")
+    model, _ = fit_lexical(training, quick.lexical)
+    for name, times in (("terse", 1), ("wordy", 20)):
+        test = asked(name, times, 0.5, 300, "test")
+        scores = model.predict([e.prompt for e in test]).scores
+        assert order(scores, [e.output_tokens for e in test], resamples=0).tau > 0.3
