@@ -52,7 +52,7 @@ def evaluate(
         typer.Option(
             envvar="SHORTFIRST_DATA",
             help="With --recipes: folder with prompts_nc.parquet and prompts_permissive.parquet. "
-            "With --traffic all: the sources of the latter as well.",
+            "With --traffic all: novelty and order on the sources of the latter.",
         ),
     ] = None,
     epochs: Annotated[
@@ -104,9 +104,10 @@ def evaluate(
     from serving.cli import console, novelty_table, tables
     from serving.paths import Home
     from training import evaluate as judge
-    from training import foreign, honesty
+    from training import honesty
     from training.bundled import corpus
     from training.forecasts import forecasts_of
+    from training.novelty.shift import elsewhere
     from training.recipes.traffics import OTHERS
     from training.slices import SliceRow, by_slice
     from training.sources import Example
@@ -127,9 +128,6 @@ def evaluate(
             bundled = corpus(Home.resolve().cache, tokenizer, progress, later=False)
             names = tuple(SLICES) if traffic == "all" else (traffic,)
             sets |= {name: shifted(bundled, name) for name in names}
-            if traffic == "all" and shared_data is not None:
-                others = shared_data / OTHERS
-                sets |= {name: foreign.load(others, name) for name in foreign.sources(others)}
         else:
             wanted = training_data.Wanted(
                 data, loaded.served_model, prompts, tokenizer, columns, limit, most
@@ -147,7 +145,9 @@ def evaluate(
         rows += [(name, *cells) for cells in tables.rows(found)]
     console.show(("traffic", *tables.COLUMNS), rows, as_json=json)
     if not json and traffic == "all":
-        novelty_table.show({name: (sets[name], told[name]) for name in sets}, SLICES)
+        others = None if shared_data is None else shared_data / OTHERS
+        near = {name: (sets[name], told[name]) for name in sets}
+        novelty_table.show(near, {} if others is None else elsewhere(others, loaded))
     if json or traffic:
         return
     examples, forecasts = sets[split], told[split]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from serving.cli import console
@@ -13,22 +13,21 @@ if TYPE_CHECKING:
 _OWN = "first-turns"
 
 
-def show(told: Mapping[str, Told], slices: Collection[str]) -> None:
-    """A table of the traffics in ``told`` by how well novelty tells them from test rows of first
-    turns. ``slices`` are those of the same chat: they stand in the table and out of the pools.
+def show(near: Mapping[str, Told], far: Mapping[str, Told]) -> None:
+    """A table of traffics by how well novelty tells them from the test rows of first turns:
+    ``near``, slices of the same chat with first turns among them, and ``far``, other sources.
 
     Nothing is printed for a ranker without novelty.
     """
     from training.novelty.shift import shift
 
-    if not any(f.novelty > 0.0 for _, forecasts in told.values() for f in forecasts):
+    if not any(f.novelty > 0.0 for _, forecasts in near.values() for f in forecasts):
         return
-    pairs = zip(*told[_OWN], strict=True)
+    pairs = zip(*near[_OWN], strict=True)
     test = [(e, f) for e, f in pairs if e.split == "test"]  # validation made the percentiles
     usual = ([e for e, _ in test], [f for _, f in test])
-    near = {name: each for name, each in told.items() if name in slices and name != _OWN}
-    far = {name: each for name, each in told.items() if name not in slices}
-    rows = [row for part in (near, far) if part for row in shift(usual, part).others]
+    slices = {name: each for name, each in near.items() if name != _OWN}
+    rows = [row for part in (slices, far) if part for row in shift(usual, part).others]
     console.print_table(
         ("traffic", "prompts", "novelty_auroc", "novel", "tau_b"),
         [(r.traffic, r.prompts, r.auroc, r.novel, r.tau) for r in rows],

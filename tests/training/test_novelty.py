@@ -7,6 +7,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy.stats import kendalltau, mannwhitneyu, spearmanr
@@ -18,7 +19,7 @@ from training.config import TrainConfig
 from training.novelty import sample
 from training.novelty.fit import novelty_of
 from training.novelty.references import reference_prompts
-from training.novelty.shift import shift
+from training.novelty.shift import elsewhere, shift
 from training.sources import Example
 from training.split import plain
 
@@ -162,3 +163,28 @@ def test_prompts_are_drawn_after_each_opening_and_kept_once(engine, tmp_path):
 @pytest.mark.parametrize("text", ["Write it", "Write of a murder in town"])
 def test_texts_that_are_too_short_or_unfit_are_left_out(text):
     assert sample.distinct([{"kind": "any", "seed": 1, "prompt": text}]) == []
+
+
+class _Longer:
+    """A longer prompt, a longer answer; and a newer one."""
+
+    def forecast(self, prompts, served_model=""):
+        assert not served_model
+        rows = tuple([9.0] * len(LEVELS))
+        return [Forecast(len(p), rows, "r", "1", novelty=len(p) / 100) for p in prompts]
+
+
+def test_each_source_of_a_file_is_forecast_once_a_prompt(tmp_path):
+    rows = [
+        {"id": f"{i}", "source": s, "model": m, "prompt": "x" * (i + 1), "prompt_tokens": 1,
+         "response_tokens": 10 + i}
+        for s in ("b", "a") for m in ("m0", "m1") for i in range(30)
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "others é.parquet")
+    found = elsewhere(tmp_path / "others é.parquet", _Longer())
+    assert list(found) == ["a", "b"]
+    for examples, forecasts in found.values():
+        assert len(examples) == 60
+        assert [f.score for f in forecasts] == [len(e.prompt) for e in examples]
+    judged = shift(told(40, 0, 0.9), found)
+    assert [(row.prompts, row.tau) for row in judged.others] == [(30, 1.0), (30, 1.0)]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranker.metrics import order
 from ranker.types import NOVEL, Forecast
+from training import foreign
+from training.forecasts import Forecaster
 from training.sources import Example, Lengths
 
 Floats = NDArray[np.float64]
@@ -37,7 +40,7 @@ class ShiftRow:
 class Shift:
     """``usual`` traffic and others. ``equal`` weighs each other traffic alike, ``pooled`` each
     prompt; ``agreement`` is Spearman's rank correlation of ``auroc`` and ``tau`` over the others
-    (NaN below 4): -1 where novelty is highest where order is worst."""
+    (NaN below 4 of them, or where all are alike): -1 where novelty is highest where order is worst."""
 
     usual: ShiftRow
     others: tuple[ShiftRow, ...]
@@ -47,6 +50,18 @@ class Shift:
 
 
 Told = tuple[Sequence[Example], Sequence[Forecast]]
+
+
+def elsewhere(path: Path, ranker: Forecaster) -> dict[str, Told]:
+    """Every source of the Parquet file ``path`` (:mod:`training.foreign`) and what ``ranker``,
+    which knows none of the models that answered there, says of it."""
+    found: dict[str, Told] = {}
+    for source in foreign.sources(path):
+        examples = foreign.load(path, source)
+        prompts = list(dict.fromkeys(e.prompt for e in examples))
+        said = dict(zip(prompts, ranker.forecast(prompts), strict=True))
+        found[source] = (examples, [said[e.prompt] for e in examples])
+    return found
 
 
 def shift(usual: Told, others: Mapping[str, Told], name: str = "usual") -> Shift:
@@ -111,6 +126,6 @@ def _agreement(aurocs: Sequence[float], taus: Sequence[float]) -> float:
     from scipy.stats import spearmanr
 
     pairs = [(a, t) for a, t in zip(aurocs, taus, strict=True) if not math.isnan(t)]
-    if len(pairs) < _LEAST_SOURCES:
+    if len(pairs) < _LEAST_SOURCES or any(len(set(side)) < 2 for side in zip(*pairs, strict=True)):
         return math.nan
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)
