@@ -89,16 +89,17 @@ class Contrast:
             raise ValueError("buckets must be whole numbers that ascend")
         if len(buckets) and not 0 <= buckets[0] <= buckets[-1] < config.buckets:
             raise ValueError(f"buckets must lie between 0 and {config.buckets - 1}")
-        whole = np.zeros((2, config.buckets), np.float32)
-        for row, name in enumerate(("idf", "coefficients")):
+        whole = {name: np.zeros(config.buckets, np.float32) for name in ("idf", "coefficients")}
+        for name, values in whole.items():
             found = arrays[name]
             if found.shape != buckets.shape or not np.all(np.isfinite(found)):
                 raise ValueError(f"{name} must be finite and one for each bucket")
-            whole[row, buckets] = found
+            values[buckets] = found
         weight = float(numbers["weight"])
         if not 0.0 < weight <= 1.0:
             raise ValueError(f"weight must lie in (0, 1], got {weight}")
-        return cls(config, NgramWeights(*whole, float(numbers["intercept"])), weight)
+        weights = NgramWeights(**whole, intercept=float(numbers["intercept"]))
+        return cls(config, weights, weight)
 
 
 def _counted(prompts: Sequence[str], config: NgramConfig, window: Window) -> Counts:

@@ -39,8 +39,8 @@ class ShiftRow:
 @dataclass(frozen=True, slots=True)
 class Shift:
     """``usual`` traffic and others. ``equal`` weighs each other traffic alike, ``pooled`` each
-    prompt; ``agreement`` is Spearman's rank correlation of ``auroc`` and ``tau`` over the others
-    (NaN below 4 of them, or where all are alike): -1 where novelty is highest where order is worst."""
+    prompt; ``agreement`` is Spearman's rank correlation of ``auroc`` and ``tau`` over the others:
+    -1 where novelty is highest where order is worst, NaN below 4 of them or where all are alike."""
 
     usual: ShiftRow
     others: tuple[ShiftRow, ...]
@@ -125,7 +125,8 @@ def _mean_tau(told: Told) -> float:
 def _agreement(aurocs: Sequence[float], taus: Sequence[float]) -> float:
     from scipy.stats import spearmanr
 
-    pairs = [(a, t) for a, t in zip(aurocs, taus, strict=True) if not math.isnan(t)]
-    if len(pairs) < _LEAST_SOURCES or any(len(set(side)) < 2 for side in zip(*pairs, strict=True)):
+    known = [i for i, tau in enumerate(taus) if not math.isnan(tau)]
+    news, orders = [aurocs[i] for i in known], [taus[i] for i in known]
+    if len(known) < _LEAST_SOURCES or min(len(set(news)), len(set(orders))) < 2:
         return math.nan
-    return float(spearmanr(*zip(*pairs, strict=True)).statistic)
+    return float(spearmanr(news, orders).statistic)
