@@ -48,8 +48,11 @@ class BlendFit:
         heard = self.heard
         if sum(heard) == 1:
             return next(compress(parts, heard))
-        kept = (tuple(compress(each, heard)) for each in (parts, self.weights, self.scales))
-        return BlendModel(*kept)
+        return BlendModel(
+            tuple(compress(parts, heard)),
+            tuple(compress(self.weights, heard)),
+            tuple(compress(self.scales, heard)),
+        )
 
     def said(self, parts: Sequence[LengthModel], predictions: Sequence[Prediction]) -> Prediction:
         """What :meth:`model` of ``parts`` says where these say ``predictions``; asks none again."""
