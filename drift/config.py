@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from drift.arrival import HoldConfig
-from drift.chart import ChartConfig
+from drift.detectors.concordance_cusum import ChartConfig
+from drift.slices import SliceConfig
 from drift.states import StateConfig
 
 
@@ -46,7 +47,7 @@ class MonitorConfig:
     """
 
     window: int = 500
-    every: int = 10
+    every: int = 25
     reference_first: int = 400
     reference_most: int = 1600
     warn_arl: float = 50_000.0
@@ -60,6 +61,7 @@ class MonitorConfig:
     streams: int = 32
     history: int = 2_000
     hold: HoldConfig = field(default_factory=HoldConfig)
+    slices: SliceConfig = field(default_factory=SliceConfig)
     chart: ChartConfig = field(default_factory=ChartConfig)
     states: StateConfig = field(default_factory=StateConfig)
     unscored: UnscoredConfig = field(default_factory=UnscoredConfig)
@@ -87,6 +89,12 @@ class MonitorConfig:
         if not 0.0 <= self.useful_tau < 1.0:
             raise ValueError(f"monitor.useful_tau must lie in [0, 1), got {self.useful_tau}")
 
+    @property
+    def of_slices(self) -> MonitorConfig:
+        """For the series of a slice: the same chart at the same rate of false alarms, in outcomes
+        of its own, and cheaper looks."""
+        return replace(self, every=self.slices.every, history=self.slices.history)
+
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> MonitorConfig:
         """From nested tables as TOML gives them. Raises ``ValueError`` on keys it doesn't know."""
@@ -96,6 +104,7 @@ class MonitorConfig:
 
 _PARTS = {
     "hold": HoldConfig,
+    "slices": SliceConfig,
     "chart": ChartConfig,
     "states": StateConfig,
     "unscored": UnscoredConfig,

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from drift.chart import Calibration, Sample, calibrate
 from drift.config import MonitorConfig
+from drift.detectors.concordance_cusum import Calibration, calibrate
+from drift.detectors.sample import Sample
 from drift.files import write_whole
 from drift.key import Key
 from drift.tau import Tau, kendall_tau

@@ -7,10 +7,10 @@ from collections import deque
 from dataclasses import dataclass
 
 from drift import evidence
-from drift.chart import Chart
 from drift.cohorts import Cohort, measure, tau_of
-from drift.concordance import Concordance
 from drift.config import MonitorConfig
+from drift.detectors.concordance import Concordance
+from drift.detectors.concordance_cusum import Chart
 from drift.events import Event
 from drift.key import Key
 from drift.reference import Reference

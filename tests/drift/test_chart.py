@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from drift.chart import Chart, ChartConfig, Sample, calibrate
-from drift.concordance import Concordance, concordances
+from drift.detectors.concordance import Concordance, concordances
+from drift.detectors.concordance_cusum import Chart, ChartConfig, calibrate
+from drift.detectors.sample import Sample
 
 
 def _sample(n, slope, seed, censor=None):

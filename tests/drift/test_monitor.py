@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from drift.chart import ChartConfig
 from drift.config import MonitorConfig
+from drift.detectors.concordance_cusum import ChartConfig
 from drift.key import Key
 from drift.monitor import Monitor
 from drift.reference import Reference, load_references, save_references

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from drift.chart import ChartConfig
 from drift.config import MonitorConfig
+from drift.detectors.concordance_cusum import ChartConfig
 from drift.events import EventLog, read_events
 from drift.metrics import DriftCollector
 from drift.monitor import Monitor

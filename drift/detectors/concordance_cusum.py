@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drift.concordance import concordances
+from drift.detectors.concordance import concordances
+from drift.detectors.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +52,6 @@ class ChartConfig:
             raise ValueError(f"chart.share must lie inside (0, 1), got {self.share}")
         if self.caution < 0.0:
             raise ValueError(f"chart.caution must be >= 0, got {self.caution}")
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Reference outcomes in arrival order: scores, lengths, and which lengths are lower bounds."""
-
-    scores: NDArray[np.float64]
-    tokens: NDArray[np.int64]
-    censored: NDArray[np.bool_]
-
-    def __post_init__(self) -> None:
-        if not len(self.scores) == len(self.tokens) == len(self.censored):
-            raise ValueError("sample.scores, .tokens and .censored must have one length")
-
-    def __len__(self) -> int:
-        return len(self.scores)
 
 
 @dataclass(frozen=True, slots=True)
