@@ -16,7 +16,8 @@ class Observation:
 
     ``score``: the forecast's, higher = longer. ``tokens``: realised, a lower bound when
     ``censored``. ``pit``: probability that the forecast gave to an answer this short, in [0, 1];
-    even on [0, 1] when forecasts are calibrated. ``log_error``: distance of ln tokens from ln of the median forecast.
+    even on [0, 1] when forecasts are calibrated. ``log_error``: distance of ln tokens from the ln
+    of the median forecast.
     ``prompt_tokens``: 0 when unknown.
     """
 

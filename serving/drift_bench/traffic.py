@@ -83,9 +83,7 @@ class Loader:
         usual = {CHAT: Usual(CHAT, self._of_chat("validation"), self._of_chat("test"))}
         shifts: list[Shift] = []
         if self.shared is not None:
-            shifts += [
-                Shift(f.name, f.what, CHAT, self._foreign(self.shared, f)) for f in FOREIGN
-            ]
+            shifts += [Shift(f.name, f.what, CHAT, self._foreign(self.shared, f)) for f in FOREIGN]
             for update in UPDATES:
                 reference, before, after = (
                     self._update(self.shared, update, model, split)
@@ -184,9 +182,7 @@ class Loader:
         return pool
 
 
-def rows_of(
-    file: Path, source: str, model: str = "", *, own_splits: bool = False
-) -> list[Example]:
+def rows_of(file: Path, source: str, model: str = "", *, own_splits: bool = False) -> list[Example]:
     """Rows of every source of ``file`` that begins with ``source``, of models likewise.
 
     Raises ``ValueError`` when there are none."""
