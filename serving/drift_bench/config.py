@@ -21,7 +21,7 @@ class BenchConfig:
     """
 
     replays: int = 200
-    arl: float = 200_000.0
+    arl: float = 100_000.0
     before: int = 600
     after: int = 1500
     queued_after: int = 700
