@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import NormalDist
 
 import numpy as np
 
@@ -33,8 +32,8 @@ class TauWindowConfig:
     length: int = 4096
 
     def __post_init__(self) -> None:
-        if self.window < 50:
-            raise ValueError(f"tau_window.window must be >= 50, got {self.window}")
+        if self.window < 2:
+            raise ValueError(f"tau_window.window must be >= 2, got {self.window}")
         if self.every < 1:
             raise ValueError(f"tau_window.every must be >= 1, got {self.every}")
         if self.streams < 1:
@@ -71,22 +70,11 @@ class TauWindowDetector:
 
     def tau(self, confidence: float = 0.95) -> Tau:
         """tau-b of what is in the window now."""
-        return tau_of(self._window, confidence)
+        return self._window.tau(confidence)
 
     def reset(self) -> None:
         self._window.reset()
         self._seen, self.height = 0, 0.0
-
-
-def tau_of(window: PairWindow, confidence: float = 0.95) -> Tau:
-    """The first stream's tau-b with its interval, as :func:`drift.tau.kendall_tau` gives it."""
-    found = window.taus()
-    value, error = float(found.value[0]), float(found.standard_error[0])
-    pairs = int(found.pairs[0])
-    if math.isnan(value):
-        return Tau(math.nan, math.nan, math.nan, math.nan, found.n, pairs)
-    reach = NormalDist().inv_cdf(0.5 + confidence / 2.0) * error
-    return Tau(value, max(-1.0, value - reach), min(1.0, value + reach), error, found.n, pairs)
 
 
 @dataclass(frozen=True, slots=True)
