@@ -8,6 +8,7 @@ from typing import Any
 
 from drift.arrival import HoldConfig
 from drift.detectors.concordance_cusum import ChartConfig
+from drift.detectors.pit_cusum import PitConfig
 from drift.slices import SliceConfig
 from drift.states import StateConfig
 
@@ -39,7 +40,8 @@ class MonitorConfig:
     ``window``: outcomes of the displayed statistics. ``every``: outcomes between two looks at it.
     ``reference_first``: outcomes from which a reference is learned when none is given, learned
     again at each doubling up to ``reference_most`` while all is well. ``warn_arl`` and
-    ``degraded_arl``: mean outcomes between false alarms of the chart. ``least``: outcomes below
+    ``degraded_arl``: mean outcomes between false alarms of each rank detector, of which there are
+    two. ``least``: outcomes below
     which tau-b alone decides nothing; ``fcfs_least``: the same for ``fcfs``. ``useful_tau``: below
     it, with confidence, forecasts aren't worth scheduling by. ``recover``: share of the reference
     tau-b that the window must regain before ``degraded`` ends. ``fcfs_recover``: the same for
@@ -50,8 +52,8 @@ class MonitorConfig:
     every: int = 25
     reference_first: int = 400
     reference_most: int = 1600
-    warn_arl: float = 50_000.0
-    degraded_arl: float = 200_000.0
+    warn_arl: float = 25_000.0
+    degraded_arl: float = 100_000.0
     least: int = 200
     fcfs_least: int = 400
     useful_tau: float = 0.1
@@ -63,6 +65,7 @@ class MonitorConfig:
     hold: HoldConfig = field(default_factory=HoldConfig)
     slices: SliceConfig = field(default_factory=SliceConfig)
     chart: ChartConfig = field(default_factory=ChartConfig)
+    scale: PitConfig = field(default_factory=PitConfig)
     states: StateConfig = field(default_factory=StateConfig)
     unscored: UnscoredConfig = field(default_factory=UnscoredConfig)
 
@@ -106,6 +109,7 @@ _PARTS = {
     "hold": HoldConfig,
     "slices": SliceConfig,
     "chart": ChartConfig,
+    "scale": PitConfig,
     "states": StateConfig,
     "unscored": UnscoredConfig,
 }

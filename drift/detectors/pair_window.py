@@ -47,9 +47,7 @@ class PairWindow:
     def full(self) -> bool:
         return self.n == self._window
 
-    def update(
-        self, score: Floats | float, tokens: Ints | int, censored: Bools | bool
-    ) -> None:
+    def update(self, score: Floats | float, tokens: Ints | int, censored: Bools | bool) -> None:
         """One more outcome of each stream: scalars, or arrays of shape [streams]."""
         if self.full:
             self.drop()
