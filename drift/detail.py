@@ -25,10 +25,9 @@ class Detail:
     calibration: tuple[Level, ...]
     bands: tuple[Band, ...]
     density: Density
-    shifts: tuple[Shift, ...]
 
     @classmethod
-    def of(cls, outcomes: Sequence[Outcome], baselines: Baselines | None) -> Detail:
+    def of(cls, outcomes: Sequence[Outcome]) -> Detail:
         """From a window in arrival order; some 10 ms for 500 outcomes."""
         scored = [o for o in outcomes if o.forecast is not None]
         columns = Columns.of(scored)
@@ -39,7 +38,6 @@ class Detail:
                 for b in by_band(columns.score, columns.tokens, columns.censored)
             ),
             density=density(scored),
-            shifts=shifts(outcomes, baselines),
         )
 
 

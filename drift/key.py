@@ -13,7 +13,7 @@ class Key:
     """One served model and one ranker version: scores compare only within a version.
 
     ``ranker`` and ``version`` are empty for requests that came before any ranker was seen. With
-    ``lane`` and ``tenant`` it is a slice of that version's traffic; both are ``None`` for all of it.
+    ``lane`` and ``tenant`` it is a slice of that version's traffic; both are ``None`` for all.
     """
 
     served_model: str

@@ -10,12 +10,14 @@ from drift.cohorts import measure
 from drift.config import MonitorConfig
 from drift.detail import Detail
 from drift.events import Event
+from drift.figures import Shift
 from drift.key import Key
 from drift.opened import Open
 from drift.reference import Reference
 from drift.series import Series
 from drift.slices import Slices
 from drift.snapshot import Snapshot
+from drift.states import State
 from drift.stream import Point
 from ranker.types import Outcome
 
@@ -83,6 +85,29 @@ class Monitor:
         key = self._current.get(served_model)
         return [self._snapshot(s) for s in self._slices.values() if s.key.whole == key]
 
+    @property
+    def totals(self) -> tuple[int, int, int]:
+        """Late outcomes, open requests that entered as lower bounds, and those of them that ended
+        since; of the served models that are still known."""
+        orders = self._orders.values()
+        return (
+            sum(order.late for order in orders),
+            sum(order.bounds for order in orders),
+            sum(order.settled for order in orders),
+        )
+
+    def progress(self) -> list[tuple[Key, int]]:
+        """Every series that is in use now with its outcomes so far."""
+        return [
+            (key, series.stream.outcomes)
+            for key, series in [*self._whole.items(), *self._slices.items()]
+            if self._current.get(key.served_model) == key.whole
+        ]
+
+    def state(self, key: Key) -> State:
+        """Of one series. Raises ``KeyError`` when unknown."""
+        return self._at(key).stream.state
+
     def keys(self) -> list[Key]:
         """Every series there is, slices included."""
         return [*self._whole, *self._slices]
@@ -103,6 +128,10 @@ class Monitor:
     def detail(self, key: Key) -> Detail:
         """The window of one series in depth. Raises ``KeyError`` when unknown."""
         return self._at(key).detail()
+
+    def shifts(self, key: Key) -> tuple[Shift, ...]:
+        """The window of one series against its reference. Raises ``KeyError`` when unknown."""
+        return self._at(key).shifts()
 
     def span(self, key: Key) -> tuple[float, float]:
         """First and last arrival of one series. Raises ``KeyError`` when unknown."""

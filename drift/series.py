@@ -6,9 +6,10 @@ import math
 from dataclasses import replace
 
 from drift.config import MonitorConfig
-from drift.detail import Detail
+from drift.detail import Detail, shifts
 from drift.events import Event
 from drift.features import Baselines, Columns
+from drift.figures import Shift
 from drift.key import Key
 from drift.reference import Reference
 from drift.stream import Stream
@@ -41,6 +42,7 @@ class Series:
         self._first: list[Outcome] | None = [] if baselines is None else None
         self._enough = config.reference_first
         self._detail: tuple[int, Detail] | None = None
+        self._shifts: tuple[int, tuple[Shift, ...]] | None = None
 
     def update(self, outcome: Outcome, bound: bool = False) -> list[Event]:
         """Weigh one outcome; ``bound``: it is still under way and may end later."""
@@ -67,10 +69,16 @@ class Series:
         """The window, oldest first."""
         return tuple(self.window)
 
+    def shifts(self) -> tuple[Shift, ...]:
+        """The window against the reference, worked out anew when it has changed."""
+        if self._shifts is None or self._shifts[0] != self.changes:
+            self._shifts = self.changes, shifts(self.recent, self.baselines)
+        return self._shifts[1]
+
     def detail(self) -> Detail:
         """The window in depth, worked out anew when it has changed."""
         if self._detail is None or self._detail[0] != self.changes:
-            self._detail = self.changes, Detail.of(self.recent, self.baselines)
+            self._detail = self.changes, Detail.of(self.recent)
         return self._detail[1]
 
     def _take(self, outcome: Outcome, bound: bool) -> None:
@@ -88,7 +96,7 @@ class Series:
         given = self.baselines is None and self.stream.reference is not None
         if referenced or full or (given and len(self._first) >= self._enough):
             self.baselines = Baselines.of(Columns.of(self._first))
-            self._detail = None
+            self._shifts = None
         if full:
             self._first = None
 

@@ -37,7 +37,7 @@ class Window:
             self._bounds.pop(oldest.request_id, None)
 
     def settle(self, outcome: Outcome) -> bool:
-        """Put what became of it in place of its lower bound. False when that isn't here any more."""
+        """Put what became of it in place of its lower bound. False when that isn't here now."""
         place = self._bounds.pop(outcome.request_id, None)
         if place is None:
             return False

@@ -1,12 +1,13 @@
 import datetime
+from collections.abc import Iterable as _Iterable
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar
 
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-from google.protobuf import descriptor as _descriptor
-from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -17,6 +18,7 @@ class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINISH_REASON_LENGTH: _ClassVar[FinishReason]
     FINISH_REASON_ABORT: _ClassVar[FinishReason]
     FINISH_REASON_ERROR: _ClassVar[FinishReason]
+
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
@@ -24,12 +26,14 @@ FINISH_REASON_ABORT: FinishReason
 FINISH_REASON_ERROR: FinishReason
 
 class RankRequest(_message.Message):
-    __slots__ = ("served_model", "items")
+    __slots__ = ("items", "served_model")
     SERVED_MODEL_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     served_model: str
     items: _containers.RepeatedCompositeFieldContainer[RankItem]
-    def __init__(self, served_model: _Optional[str] = ..., items: _Optional[_Iterable[_Union[RankItem, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self, served_model: str | None = ..., items: _Iterable[RankItem | _Mapping] | None = ...
+    ) -> None: ...
 
 class RankItem(_message.Message):
     __slots__ = ("id", "prompt")
@@ -37,10 +41,10 @@ class RankItem(_message.Message):
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     id: str
     prompt: str
-    def __init__(self, id: _Optional[str] = ..., prompt: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: str | None = ..., prompt: str | None = ...) -> None: ...
 
 class RankResponse(_message.Message):
-    __slots__ = ("ranker", "served_model", "forecasts", "fallback")
+    __slots__ = ("fallback", "forecasts", "ranker", "served_model")
     RANKER_FIELD_NUMBER: _ClassVar[int]
     SERVED_MODEL_FIELD_NUMBER: _ClassVar[int]
     FORECASTS_FIELD_NUMBER: _ClassVar[int]
@@ -49,7 +53,13 @@ class RankResponse(_message.Message):
     served_model: str
     forecasts: _containers.RepeatedCompositeFieldContainer[Forecast]
     fallback: bool
-    def __init__(self, ranker: _Optional[_Union[RankerVersion, _Mapping]] = ..., served_model: _Optional[str] = ..., forecasts: _Optional[_Iterable[_Union[Forecast, _Mapping]]] = ..., fallback: _Optional[bool] = ...) -> None: ...
+    def __init__(
+        self,
+        ranker: RankerVersion | _Mapping | None = ...,
+        served_model: str | None = ...,
+        forecasts: _Iterable[Forecast | _Mapping] | None = ...,
+        fallback: bool | None = ...,
+    ) -> None: ...
 
 class RankerVersion(_message.Message):
     __slots__ = ("name", "version")
@@ -57,10 +67,10 @@ class RankerVersion(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: str | None = ..., version: str | None = ...) -> None: ...
 
 class Forecast(_message.Message):
-    __slots__ = ("id", "score", "levels", "quantiles", "novelty")
+    __slots__ = ("id", "levels", "novelty", "quantiles", "score")
     ID_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
     LEVELS_FIELD_NUMBER: _ClassVar[int]
@@ -71,10 +81,29 @@ class Forecast(_message.Message):
     levels: _containers.RepeatedScalarFieldContainer[float]
     quantiles: _containers.RepeatedScalarFieldContainer[float]
     novelty: float
-    def __init__(self, id: _Optional[str] = ..., score: _Optional[float] = ..., levels: _Optional[_Iterable[float]] = ..., quantiles: _Optional[_Iterable[float]] = ..., novelty: _Optional[float] = ...) -> None: ...
+    def __init__(
+        self,
+        id: str | None = ...,
+        score: float | None = ...,
+        levels: _Iterable[float] | None = ...,
+        quantiles: _Iterable[float] | None = ...,
+        novelty: float | None = ...,
+    ) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ("request_id", "served_model", "output_tokens", "finish_reason", "arrival_time", "finish_time", "prompt_tokens", "forecast", "ranker", "tenant", "lane")
+    __slots__ = (
+        "arrival_time",
+        "finish_reason",
+        "finish_time",
+        "forecast",
+        "lane",
+        "output_tokens",
+        "prompt_tokens",
+        "ranker",
+        "request_id",
+        "served_model",
+        "tenant",
+    )
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SERVED_MODEL_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -97,18 +126,94 @@ class Outcome(_message.Message):
     ranker: RankerVersion
     tenant: str
     lane: str
-    def __init__(self, request_id: _Optional[str] = ..., served_model: _Optional[str] = ..., output_tokens: _Optional[int] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., arrival_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finish_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., prompt_tokens: _Optional[int] = ..., forecast: _Optional[_Union[Forecast, _Mapping]] = ..., ranker: _Optional[_Union[RankerVersion, _Mapping]] = ..., tenant: _Optional[str] = ..., lane: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self,
+        request_id: str | None = ...,
+        served_model: str | None = ...,
+        output_tokens: int | None = ...,
+        finish_reason: FinishReason | str | None = ...,
+        arrival_time: datetime.datetime | _timestamp_pb2.Timestamp | _Mapping | None = ...,
+        finish_time: datetime.datetime | _timestamp_pb2.Timestamp | _Mapping | None = ...,
+        prompt_tokens: int | None = ...,
+        forecast: Forecast | _Mapping | None = ...,
+        ranker: RankerVersion | _Mapping | None = ...,
+        tenant: str | None = ...,
+        lane: str | None = ...,
+    ) -> None: ...
+
+class OpenRequest(_message.Message):
+    __slots__ = (
+        "arrival_time",
+        "forecast",
+        "lane",
+        "output_tokens",
+        "prompt_tokens",
+        "ranker",
+        "request_id",
+        "seen_time",
+        "served_model",
+        "tenant",
+    )
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SERVED_MODEL_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ARRIVAL_TIME_FIELD_NUMBER: _ClassVar[int]
+    SEEN_TIME_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    FORECAST_FIELD_NUMBER: _ClassVar[int]
+    RANKER_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    served_model: str
+    output_tokens: int
+    arrival_time: _timestamp_pb2.Timestamp
+    seen_time: _timestamp_pb2.Timestamp
+    prompt_tokens: int
+    forecast: Forecast
+    ranker: RankerVersion
+    tenant: str
+    lane: str
+    def __init__(
+        self,
+        request_id: str | None = ...,
+        served_model: str | None = ...,
+        output_tokens: int | None = ...,
+        arrival_time: datetime.datetime | _timestamp_pb2.Timestamp | _Mapping | None = ...,
+        seen_time: datetime.datetime | _timestamp_pb2.Timestamp | _Mapping | None = ...,
+        prompt_tokens: int | None = ...,
+        forecast: Forecast | _Mapping | None = ...,
+        ranker: RankerVersion | _Mapping | None = ...,
+        tenant: str | None = ...,
+        lane: str | None = ...,
+    ) -> None: ...
 
 class ReportOutcomesRequest(_message.Message):
-    __slots__ = ("outcomes",)
+    __slots__ = ("open", "outcomes", "reporter", "sent_time")
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    REPORTER_FIELD_NUMBER: _ClassVar[int]
+    SENT_TIME_FIELD_NUMBER: _ClassVar[int]
     outcomes: _containers.RepeatedCompositeFieldContainer[Outcome]
-    def __init__(self, outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ...) -> None: ...
+    open: _containers.RepeatedCompositeFieldContainer[OpenRequest]
+    reporter: str
+    sent_time: _timestamp_pb2.Timestamp
+    def __init__(
+        self,
+        outcomes: _Iterable[Outcome | _Mapping] | None = ...,
+        open: _Iterable[OpenRequest | _Mapping] | None = ...,
+        reporter: str | None = ...,
+        sent_time: datetime.datetime | _timestamp_pb2.Timestamp | _Mapping | None = ...,
+    ) -> None: ...
 
 class ReportOutcomesResponse(_message.Message):
-    __slots__ = ("stored", "duplicates")
+    __slots__ = ("conflicts", "duplicates", "stored")
     STORED_FIELD_NUMBER: _ClassVar[int]
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
+    CONFLICTS_FIELD_NUMBER: _ClassVar[int]
     stored: int
     duplicates: int
-    def __init__(self, stored: _Optional[int] = ..., duplicates: _Optional[int] = ...) -> None: ...
+    conflicts: int
+    def __init__(
+        self, stored: int | None = ..., duplicates: int | None = ..., conflicts: int | None = ...
+    ) -> None: ...
