@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drift.entry import Entry
 from drift.notify.config import Webhook
 from drift.notify.courier import Courier
+from drift.notify.notice import Board, Status
+from drift.notify.post import Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,16 @@ class Notifier:
         for entry in entries:
             for courier in self._couriers:
                 courier.restore(entry)
+
+    def test(self, entry: Entry) -> list[list[Reply]]:
+        """Send each receiver an alert about ``entry`` and its end, past queues and levels; what
+        each answered. One attempt each; waits for the answers."""
+        start = Board().take(entry)
+        end = [replace(n, status=Status.RESOLVED) for n in start]
+        return [
+            [reply for notice in (*start, *end) if (reply := courier.send(notice)) is not None]
+            for courier in self._couriers
+        ]
 
     def deliveries(self) -> list[Delivery]:
         return [

@@ -38,6 +38,12 @@ def path(tmp_path):
     return tmp_path / "l'histoire" / "history.db"
 
 
+STANDING = [
+    Entry.of(_event(3.0, "degraded", "fcfs")),
+    Entry.of(_event(2.5, "ok", "warn", tenant="other")),
+]
+
+
 def test_an_event_has_cause_evidence_slice_and_what_to_do(path):
     with closing(History(path)) as history:
         history.add([Entry.of(EVENT), PROMOTED], 10.0)
@@ -113,15 +119,32 @@ def test_a_crash_before_the_event_was_written_is_made_good(path):
     with closing(History(path)) as history:
         history.add([Entry.of(e) for e in replayed[:2]], 2.0)
         teller = Teller(history, None, lambda: 4.0)
-        teller.resume(replayed)
+        teller.resume(replayed, STANDING)
         assert read_history(path) == [Entry.of(e) for e in replayed]
-        teller.resume(replayed)
+        teller.resume(replayed, STANDING)
         # A replay that starts elsewhere tells its own story: what does not take up where the
         # history left off is not written.
-        teller.resume([_event(3.5, "ok", "warn"), _event(3.6, "warn", "degraded")])
+        teller.resume([_event(3.5, "ok", "warn"), _event(3.6, "warn", "degraded")], STANDING)
         assert len(read_history(path)) == 4
-        teller.resume([_event(5.0, "ok", "warn", version="2")])
-        assert read_history(path)[-1].version == "2"
+        newer = _event(5.0, "ok", "warn", version="2")
+        teller.resume([newer], [Entry.of(newer), STANDING[1]])
+        assert read_history(path)[-1] == Entry.of(newer)
+
+
+def test_after_a_restart_the_history_is_put_right(path):
+    with closing(History(path)) as history:
+        told = [_event(1.0, "ok", "degraded"), _event(1.0, "ok", "warn", tenant="gone")]
+        history.add([Entry.of(e) for e in told], 1.0)
+        teller = Teller(history, None, lambda: 9.0)
+        stands = Entry.of(_event(0.9, "ok", "ok"))
+        teller.resume([], [stands])
+        teller.resume([], [stands])
+    corrected = read_history(path)[2:]
+    assert {(e.tenant, e.before, e.after, e.at) for e in corrected} == {
+        ("acme", "degraded", "ok", 9.0),
+        ("gone", "warn", "ok", 9.0),
+    }
+    assert len(corrected) == 2
 
 
 def test_telling_goes_on_without_a_disk(path, caplog):
