@@ -1,13 +1,12 @@
 import datetime
-from collections.abc import Iterable as _Iterable
-from collections.abc import Mapping as _Mapping
-from typing import ClassVar as _ClassVar
 
-from google.protobuf import descriptor as _descriptor
-from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -18,7 +17,6 @@ class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINISH_REASON_LENGTH: _ClassVar[FinishReason]
     FINISH_REASON_ABORT: _ClassVar[FinishReason]
     FINISH_REASON_ERROR: _ClassVar[FinishReason]
-
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
@@ -26,14 +24,12 @@ FINISH_REASON_ABORT: FinishReason
 FINISH_REASON_ERROR: FinishReason
 
 class RankRequest(_message.Message):
-    __slots__ = ("items", "served_model")
+    __slots__ = ("served_model", "items")
     SERVED_MODEL_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     served_model: str
     items: _containers.RepeatedCompositeFieldContainer[RankItem]
-    def __init__(
-        self, served_model: str | None = ..., items: _Iterable[RankItem | _Mapping] | None = ...
-    ) -> None: ...
+    def __init__(self, served_model: _Optional[str] = ..., items: _Optional[_Iterable[_Union[RankItem, _Mapping]]] = ...) -> None: ...
 
 class RankItem(_message.Message):
     __slots__ = ("id", "prompt")
@@ -41,10 +37,10 @@ class RankItem(_message.Message):
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     id: str
     prompt: str
-    def __init__(self, id: str | None = ..., prompt: str | None = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., prompt: _Optional[str] = ...) -> None: ...
 
 class RankResponse(_message.Message):
-    __slots__ = ("fallback", "forecasts", "ranker", "served_model")
+    __slots__ = ("ranker", "served_model", "forecasts", "fallback")
     RANKER_FIELD_NUMBER: _ClassVar[int]
     SERVED_MODEL_FIELD_NUMBER: _ClassVar[int]
     FORECASTS_FIELD_NUMBER: _ClassVar[int]
@@ -53,13 +49,7 @@ class RankResponse(_message.Message):
     served_model: str
     forecasts: _containers.RepeatedCompositeFieldContainer[Forecast]
     fallback: bool
-    def __init__(
-        self,
-        ranker: RankerVersion | _Mapping | None = ...,
-        served_model: str | None = ...,
-        forecasts: _Iterable[Forecast | _Mapping] | None = ...,
-        fallback: bool | None = ...,
-    ) -> None: ...
+    def __init__(self, ranker: _Optional[_Union[RankerVersion, _Mapping]] = ..., served_model: _Optional[str] = ..., forecasts: _Optional[_Iterable[_Union[Forecast, _Mapping]]] = ..., fallback: _Optional[bool] = ...) -> None: ...
 
 class RankerVersion(_message.Message):
     __slots__ = ("name", "version")
@@ -67,10 +57,10 @@ class RankerVersion(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
-    def __init__(self, name: str | None = ..., version: str | None = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Forecast(_message.Message):
-    __slots__ = ("id", "levels", "novelty", "quantiles", "score")
+    __slots__ = ("id", "score", "levels", "quantiles", "novelty")
     ID_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
     LEVELS_FIELD_NUMBER: _ClassVar[int]
@@ -81,29 +71,10 @@ class Forecast(_message.Message):
     levels: _containers.RepeatedScalarFieldContainer[float]
     quantiles: _containers.RepeatedScalarFieldContainer[float]
     novelty: float
-    def __init__(
-        self,
-        id: str | None = ...,
-        score: float | None = ...,
-        levels: _Iterable[float] | None = ...,
-        quantiles: _Iterable[float] | None = ...,
-        novelty: float | None = ...,
-    ) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., score: _Optional[float] = ..., levels: _Optional[_Iterable[float]] = ..., quantiles: _Optional[_Iterable[float]] = ..., novelty: _Optional[float] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = (
-        "arrival_time",
-        "finish_reason",
-        "finish_time",
-        "forecast",
-        "lane",
-        "output_tokens",
-        "prompt_tokens",
-        "ranker",
-        "request_id",
-        "served_model",
-        "tenant",
-    )
+    __slots__ = ("request_id", "served_model", "output_tokens", "finish_reason", "arrival_time", "finish_time", "prompt_tokens", "forecast", "ranker", "tenant", "lane")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SERVED_MODEL_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -126,34 +97,10 @@ class Outcome(_message.Message):
     ranker: RankerVersion
     tenant: str
     lane: str
-    def __init__(
-        self,
-        request_id: str | None = ...,
-        served_model: str | None = ...,
-        output_tokens: int | None = ...,
-        finish_reason: FinishReason | str | None = ...,
-        arrival_time: datetime.datetime | _timestamp_pb2.Timestamp | _Mapping | None = ...,
-        finish_time: datetime.datetime | _timestamp_pb2.Timestamp | _Mapping | None = ...,
-        prompt_tokens: int | None = ...,
-        forecast: Forecast | _Mapping | None = ...,
-        ranker: RankerVersion | _Mapping | None = ...,
-        tenant: str | None = ...,
-        lane: str | None = ...,
-    ) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., served_model: _Optional[str] = ..., output_tokens: _Optional[int] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., arrival_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finish_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., prompt_tokens: _Optional[int] = ..., forecast: _Optional[_Union[Forecast, _Mapping]] = ..., ranker: _Optional[_Union[RankerVersion, _Mapping]] = ..., tenant: _Optional[str] = ..., lane: _Optional[str] = ...) -> None: ...
 
 class OpenRequest(_message.Message):
-    __slots__ = (
-        "arrival_time",
-        "forecast",
-        "lane",
-        "output_tokens",
-        "prompt_tokens",
-        "ranker",
-        "request_id",
-        "seen_time",
-        "served_model",
-        "tenant",
-    )
+    __slots__ = ("request_id", "served_model", "output_tokens", "arrival_time", "seen_time", "prompt_tokens", "forecast", "ranker", "tenant", "lane")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SERVED_MODEL_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -174,22 +121,10 @@ class OpenRequest(_message.Message):
     ranker: RankerVersion
     tenant: str
     lane: str
-    def __init__(
-        self,
-        request_id: str | None = ...,
-        served_model: str | None = ...,
-        output_tokens: int | None = ...,
-        arrival_time: datetime.datetime | _timestamp_pb2.Timestamp | _Mapping | None = ...,
-        seen_time: datetime.datetime | _timestamp_pb2.Timestamp | _Mapping | None = ...,
-        prompt_tokens: int | None = ...,
-        forecast: Forecast | _Mapping | None = ...,
-        ranker: RankerVersion | _Mapping | None = ...,
-        tenant: str | None = ...,
-        lane: str | None = ...,
-    ) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., served_model: _Optional[str] = ..., output_tokens: _Optional[int] = ..., arrival_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seen_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., prompt_tokens: _Optional[int] = ..., forecast: _Optional[_Union[Forecast, _Mapping]] = ..., ranker: _Optional[_Union[RankerVersion, _Mapping]] = ..., tenant: _Optional[str] = ..., lane: _Optional[str] = ...) -> None: ...
 
 class ReportOutcomesRequest(_message.Message):
-    __slots__ = ("open", "outcomes", "reporter", "sent_time")
+    __slots__ = ("outcomes", "open", "reporter", "sent_time")
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     REPORTER_FIELD_NUMBER: _ClassVar[int]
@@ -198,22 +133,14 @@ class ReportOutcomesRequest(_message.Message):
     open: _containers.RepeatedCompositeFieldContainer[OpenRequest]
     reporter: str
     sent_time: _timestamp_pb2.Timestamp
-    def __init__(
-        self,
-        outcomes: _Iterable[Outcome | _Mapping] | None = ...,
-        open: _Iterable[OpenRequest | _Mapping] | None = ...,
-        reporter: str | None = ...,
-        sent_time: datetime.datetime | _timestamp_pb2.Timestamp | _Mapping | None = ...,
-    ) -> None: ...
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ..., open: _Optional[_Iterable[_Union[OpenRequest, _Mapping]]] = ..., reporter: _Optional[str] = ..., sent_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ReportOutcomesResponse(_message.Message):
-    __slots__ = ("conflicts", "duplicates", "stored")
+    __slots__ = ("stored", "duplicates", "conflicts")
     STORED_FIELD_NUMBER: _ClassVar[int]
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     CONFLICTS_FIELD_NUMBER: _ClassVar[int]
     stored: int
     duplicates: int
     conflicts: int
-    def __init__(
-        self, stored: int | None = ..., duplicates: int | None = ..., conflicts: int | None = ...
-    ) -> None: ...
+    def __init__(self, stored: _Optional[int] = ..., duplicates: _Optional[int] = ..., conflicts: _Optional[int] = ...) -> None: ...
