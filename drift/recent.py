@@ -9,7 +9,7 @@ import numpy as np
 
 from drift.cohorts import tau_of
 from drift.detectors.pair_window import PairWindow
-from drift.kaplan_meier import Curve
+from drift.detectors.sample import Bools, Floats
 from drift.tau import Tau
 from ranker.types import Outcome
 
@@ -101,7 +101,11 @@ def _ratio(tokens: int, quantile: float) -> float:
     return tokens / quantile if quantile > 0.0 else math.inf
 
 
-def _within(ratios: np.ndarray, censored: np.ndarray) -> float:  # type: ignore[type-arg]
+def _within(ratios: Floats, censored: Bools) -> float:
+    """The Kaplan-Meier curve of the ratios at 1; NaN when every one was cut off below it."""
     if np.all(censored & (ratios < 1.0)):
         return math.nan
-    return float(Curve.of(ratios, censored)(1.0))
+    order = np.lexsort((censored, ratios))  # at equal ratios, realised lengths before bounds
+    ended = ~censored[order] & (ratios[order] <= 1.0)
+    left = len(ratios) - np.arange(len(ratios))
+    return 1.0 - float(np.prod(1.0 - ended / left))

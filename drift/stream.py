@@ -158,12 +158,11 @@ class Stream:
         return found, since
 
     def _scale_event(self, outcome: Outcome, tau: Tau) -> list[Event]:
-        """Said once, until the chart has come down again."""
+        """Said once, until the chart has come down to zero."""
         if self.scale is None or self.reference is None:
             return []
         if not self.scale.drift_detected:
-            if self.scale.height < evidence.KEEP * self.scale.limit:
-                self._scaled = False
+            self._scaled &= self.scale.height > 0.0
             return []
         if self._scaled:
             return []

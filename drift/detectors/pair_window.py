@@ -3,6 +3,7 @@
 Each outcome's concordant, decided and untied pairs within the window are kept; a new outcome meets
 the others once, the oldest takes its pairs with it. That is O(window) additions an outcome in place
 of O(n log^2 n) for a new count, and :func:`drift.tau.kendall_tau`'s numbers, interval included.
+Outcomes wait until somebody asks, because arrays are worked on by the dozen at little more cost.
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ class WindowTaus:
     n: int
 
 
+#: Outcomes that wait at most.
+_WAITING = 64
+
+
 class PairWindow:
-    """The last ``window`` outcomes of ``streams`` streams in step."""
+    """The last ``window`` outcomes of ``streams`` streams in step. ``n``: how many there are."""
 
     def __init__(self, window: int, streams: int = 1) -> None:
         if window < 2:
@@ -41,7 +46,9 @@ class PairWindow:
         self._time = np.full(shape, -1, np.int64)
         self._event = np.zeros(shape, np.bool_)
         self._signed, self._untied, self._decided = (np.zeros(shape, np.int32) for _ in range(3))
-        self._next = self.n = 0
+        self._start = self._stored = self.n = 0
+        self._leaving = 0
+        self._waiting: list[tuple[Floats | float, Ints | int, Bools | bool]] = []
 
     @property
     def full(self) -> bool:
@@ -51,33 +58,52 @@ class PairWindow:
         """One more outcome of each stream: scalars, or arrays of shape [streams]."""
         if self.full:
             self.drop()
-        at = self._next
-        self._score[:, at] = score
-        # A censored length lies beyond an equal realised one: it had not stopped by then.
-        self._time[:, at] = 2 * np.asarray(tokens) + np.asarray(censored)
-        self._event[:, at] = np.logical_not(censored)
-        for total, pairs in self._pairs(at):
-            # The outcome meets itself as well, but as equal in both, which counts for nothing.
-            total += pairs
-            total[:, at] = pairs.sum(axis=1, dtype=np.int32)
-        self._next = (at + 1) % self._window
+        self._waiting.append((score, tokens, censored))
         self.n += 1
+        if len(self._waiting) >= _WAITING:
+            self._catch_up()
 
     def drop(self) -> None:
         """Forget the oldest outcome. Raises ``ValueError`` when there is none."""
         if self.n == 0:
             raise ValueError("the window is empty")
-        at = (self._next - self.n) % self._window
-        for total, pairs in self._pairs(at):
-            total -= pairs
-            total[:, at] = 0
-        self._time[:, at], self._event[:, at] = -1, False
+        if self._leaving < self._stored:
+            self._leaving += 1
+        else:
+            self._waiting.pop(0)
         self.n -= 1
 
-    def _pairs(self, at: int) -> tuple[tuple[Ints, Ints], ...]:
-        """Totals, and what the pairs of place ``at`` with all others add to them."""
-        score, time, event = self._score, self._time, self._event
-        s, t, e = score[:, at, None], time[:, at, None], event[:, at, None]
+    def _catch_up(self) -> None:
+        if self._leaving:
+            places = (self._start + np.arange(self._leaving)) % self._window
+            for total, pairs in self._pairs(places):
+                total -= pairs.sum(axis=1, dtype=np.int32)
+                total[:, places] = 0
+            self._time[:, places], self._event[:, places] = -1, False
+            self._start = (self._start + self._leaving) % self._window
+            self._stored -= self._leaving
+            self._leaving = 0
+        if self._waiting:
+            scores, tokens, censored = (np.array(v) for v in zip(*self._waiting, strict=True))
+            count = len(self._waiting)
+            places = (self._start + self._stored + np.arange(count)) % self._window
+            shape = (count, -1)
+            self._score[:, places] = scores.reshape(shape).T
+            # A censored length lies beyond an equal realised one: it had not stopped by then.
+            self._time[:, places] = (2 * tokens + censored).reshape(shape).T
+            self._event[:, places] = ~censored.astype(np.bool_).reshape(shape).T
+            for total, pairs in self._pairs(places):
+                # An outcome meets itself as well, but as equal in both, which counts for nothing.
+                total += pairs.sum(axis=1, dtype=np.int32)
+                total[:, places] = pairs.sum(axis=2, dtype=np.int32)
+            self._stored += count
+            self._waiting.clear()
+
+    def _pairs(self, places: Ints) -> tuple[tuple[Ints, Ints], ...]:
+        """Totals [streams, window], and the pairs of ``places`` with all [streams, places, window]
+        that count in each."""
+        score, time, event = self._score[:, None], self._time[:, None], self._event[:, None]
+        s, t, e = (values[:, places, None] for values in (self._score, self._time, self._event))
         # A pair is decided when the one with the smaller time is an event.
         longer, shorter = (time < t) & event, (time > t) & e
         above, below = score < s, score > s
@@ -93,6 +119,7 @@ class PairWindow:
 
     def taus(self) -> WindowTaus:
         """Of what is in the window now."""
+        self._catch_up()
         n, streams = self.n, len(self._score)
         pairs = self._decided.sum(axis=1, dtype=np.int64) // 2
         if n < 2:
@@ -124,7 +151,8 @@ class PairWindow:
 
     def reset(self) -> None:
         """Forget every outcome."""
-        self._next = self.n = 0
+        self._start = self._stored = self._leaving = self.n = 0
+        self._waiting.clear()
         self._time[:], self._event[:] = -1, False
         for total in (self._signed, self._untied, self._decided):
             total[:] = 0

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.drift.detectors_parts import make_sample
 
 from drift.detectors.bootstrap import BootstrapConfig, copies, excursions, tail_limit
 from drift.detectors.catalogue import CONCORDANCE, PIT, TAU_WINDOW, methods
@@ -19,6 +18,7 @@ from drift.detectors.psi import PsiConfig
 from drift.detectors.rolling_error import RollingErrorConfig
 from drift.detectors.sample import Sample
 from drift.detectors.tau_window import TauWindow, TauWindowConfig
+from tests.drift.detectors_parts import make_sample
 
 SMALL = BootstrapConfig(blocks=(1, 16), streams=16, length=2048)
 ARL = (2_000.0, 20_000.0)
