@@ -24,7 +24,9 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="gRPC port; 0 picks a free one.")] = 50051,
-    metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0 picks a free one.")] = 9464,
+    metrics_port: Annotated[
+        int, typer.Option(help="Port of /metrics and of the dashboard; 0 picks a free one.")
+    ] = 9464,
     tracking_uri: TrackingUri = "",
     outcomes: Annotated[Path | None, typer.Option(help="SQLite file of realised lengths.")] = None,
     events: Annotated[Path | None, typer.Option(help="File of drift events, JSON lines.")] = None,
@@ -42,7 +44,9 @@ def serve(
     ] = 30.0,
     ready_file: Annotated[
         Path | None,
-        typer.Option(help="Written once the service answers: {pid, grpc, metrics} as JSON."),
+        typer.Option(
+            help="Written once the service answers: {pid, grpc, metrics, dashboard} as JSON."
+        ),
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -58,6 +62,7 @@ def serve(
     from drift.notify.metrics import NotifyCollector
     from serving import logs
     from serving.cli.console import note
+    from serving.dashboard.document import Reading
     from serving.paths import Home
     from serving.rank_server import RankServerConfig, run
     from serving.rankers import Rankers, Watched, follows_alias
@@ -100,6 +105,7 @@ def serve(
                 registry,
                 watched=watched,
                 source=source,
+                read=Reading(running.sink.board, told.history),
                 ready_file=ready_file,
             )
         )
