@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from serving.cli.drift_bench import benchmark
 from serving.cli.drift_history import events, history
 from serving.cli.drift_notify import assets, notify
 from serving.cli.drift_report import report
+from serving.cli.drift_simulate import simulate
 from serving.cli.drift_status import status
 
 app = typer.Typer(
@@ -17,5 +19,5 @@ app = typer.Typer(
 )
 
 
-for command in (status, history, events, report, notify, assets):
+for command in (status, history, events, report, notify, assets, simulate, benchmark):
     app.command()(command)
