@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from drift.arrival import ArrivalOrder
 from drift.cohorts import measure
@@ -39,6 +38,7 @@ class Monitor:
         references: Mapping[Key, Reference] | None = None,
     ) -> None:
         self._config = config or MonitorConfig()
+        self._of_slices = self._config.of_slices
         self._references = dict(references or {})
         self._orders: dict[str, ArrivalOrder] = {}
         self._parts: dict[str, Slices] = {}
@@ -169,9 +169,13 @@ class Monitor:
 
     def _key(self, outcome: Outcome) -> Key:
         model, forecast = outcome.served_model, outcome.forecast
-        if forecast is not None:
-            return Key(model, forecast.ranker, forecast.version)
-        return self._current.get(model, Key(model, "", ""))
+        current = self._current.get(model)
+        if forecast is None:
+            return current or Key(model, "", "")
+        ranker, version = forecast.ranker, forecast.version
+        if current is not None and current.ranker == ranker and current.version == version:
+            return current
+        return Key(model, ranker, version)
 
     def _series_of(self, outcome: Outcome) -> list[Series]:
         """The version that ``outcome`` counts for, and its slice of it if there is one."""
@@ -184,11 +188,7 @@ class Monitor:
         self._order(model)  # weighing what was held may come after its model was forgotten
         part = self._parts[model].of(outcome.lane, outcome.tenant)
         if part is not None:
-            found.append(
-                self._used(
-                    self._slices, replace(key, lane=part[0], tenant=part[1]), self._config.of_slices
-                )
-            )
+            found.append(self._used(self._slices, found[0].slice(part), self._of_slices))
         self._forget()
         return found
 

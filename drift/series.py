@@ -12,6 +12,7 @@ from drift.features import Baselines, Columns
 from drift.figures import Shift
 from drift.key import Key
 from drift.reference import Reference
+from drift.slices import Part
 from drift.stream import Stream
 from drift.window import Window
 from ranker.types import Outcome
@@ -38,6 +39,7 @@ class Series:
         self.first_arrival = math.inf
         self.last_arrival = -math.inf
         self.changes = 0  #: what was added to or replaced in the window
+        self._parts: dict[Part, Key] = {}
         self._most = config.reference_most
         self._first: list[Outcome] | None = [] if baselines is None else None
         self._enough = config.reference_first
@@ -68,6 +70,15 @@ class Series:
     def recent(self) -> tuple[Outcome, ...]:
         """The window, oldest first."""
         return tuple(self.window)
+
+    def slice(self, part: Part) -> Key:
+        """The key of one lane and tenant of this version, made once."""
+        key = self._parts.get(part)
+        if key is None:
+            if len(self._parts) >= 256:
+                self._parts.clear()
+            key = self._parts[part] = replace(self.key, lane=part[0], tenant=part[1])
+        return key
 
     def shifts(self) -> tuple[Shift, ...]:
         """The window against the reference, worked out anew when it has changed."""
