@@ -70,7 +70,7 @@ export class Density extends Figure {
       const y = bottom - (i - first) * cellY;
       const text = tokens(this.data.edges[i]);
       group.append(
-        s("text", { x, y: bottom + 16, "text-anchor": "middle" }, text),
+        s("text", { x, y: bottom + 16, "text-anchor": x > width - 24 ? "end" : "middle" }, text),
         s("text", { x: EDGE.left - 7, y: y + 4, "text-anchor": "end" }, text));
     }
     const middle = (EDGE.top + bottom) / 2;

@@ -37,7 +37,7 @@ export class Figure {
     this.details = h("details", { ontoggle: () => this.tabulate() },
       h("summary", {}, "As a table"), this.rows);
     this.root = h("figure", { class: "chart" },
-      h("h3", { id: `${id}-title` }, title), this.legend, this.plot, this.readout, this.said,
+      h("h2", { id: `${id}-title` }, title), this.legend, this.plot, this.readout, this.said,
       this.spoken, caption ? h("figcaption", {}, caption) : null, this.details);
     new ResizeObserver(() => {
       if (Math.abs(this.plot.clientWidth - (this.width || 0)) >= 1) this.redraw();
@@ -98,7 +98,7 @@ export class Figure {
   tabulate() {
     if (!this.details.open || !this.data || this.empty()) return;
     const { columns, rows } = this.table();
-    const title = this.root.querySelector("h3").textContent;
+    const title = this.root.querySelector("h2").textContent;
     const note = rows.length > MOST_ROWS ? `The newest ${MOST_ROWS} of ${rows.length}.` : "";
     put(this.rows, dataTable(title, columns, rows.slice(-MOST_ROWS), note));
   }

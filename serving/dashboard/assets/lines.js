@@ -7,6 +7,8 @@ import { WORDS, known, rank } from "./states.js";
 
 const EDGE = { left: 44, right: 12, top: 18, bottom: 26 };
 const STRIP = [3, 5, 8, 11];
+const MARKS = { alert: "triangle", promotion: "diamond" };
+const ROOM = 14; // for the strip
 
 /**
  * `data`: `{ domain: [from, to], series: [{ name, look, points: [{ at, value, low, high }], note }],
@@ -29,14 +31,16 @@ export class Lines extends Figure {
     super.show(data);
     put(this.legend,
       data.series.filter((one) => one.points.length).map((one) => keyed(`line ${one.look}`, one.name)),
-      data.levels.filter((l) => l.value !== null).map((l) => keyed(`dashed ${l.look}`, l.name)));
+      data.levels.filter((l) => l.value !== null).map((l) => keyed(`dashed ${l.look}`, l.name)),
+      ["alert", "promotion"].filter((kind) => data.marks.some((m) => m.kind === kind))
+        .map((kind) => keyed(`${MARKS[kind]} k-mark`, kind === "alert" ? "state rose" : kind)));
   }
 
   draw(width, height) {
     const { series, levels, domain } = this.data;
     const [low, high] = this.extent(series, levels);
     this.x = linear(domain, [EDGE.left, width - EDGE.right]);
-    this.y = linear([low, high], [height - EDGE.bottom, EDGE.top]);
+    this.y = linear([low, high], [height - EDGE.bottom - ROOM, EDGE.top]);
     return [
       this.axes(width, height, low, high),
       this.states(height),

@@ -35,8 +35,7 @@ export class Model {
       this.slices.root,
       h("div", { class: "pair" }, card(this.density), card(this.calibration)),
       h("div", { class: "pair" }, card(this.chart), this.bands.root),
-      this.happened.root,
-      h("div", { class: "pair" }, this.versions.root, this.shifts.root));
+      this.happened.root, this.versions.root, this.shifts.root);
   }
 
   show(model, log, at) {

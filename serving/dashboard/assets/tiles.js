@@ -33,7 +33,7 @@ export const showTiles = (list, model, now) => {
   const all = model.overall;
   put(list,
     tile("SJF efficiency", fixed(all.efficiency.value), limits(all.efficiency, fixed), worth(all)),
-    tile("Worth, in time", seconds(all.saved_seconds.value === null ? null : Math.abs(all.saved_seconds.value)),
+    tile("Worth, in time", seconds(all.saved_seconds.value),
       limits(all.saved_seconds, seconds), saving(all)),
     tile("Kendall tau-b", fixed(all.tau.value), limits(all.tau, fixed),
       all.reference_tau === null ? "no reference yet: it is learned from the first outcomes"
