@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zipfile
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -83,9 +84,10 @@ class Pool:
     def read(cls, path: Path) -> Pool | None:
         """``None`` when there is none, or it is damaged and has to be made again."""
         try:
-            with np.load(path) as found:
+            # A file of ours: numpy leaves one open that it finds damaged by name.
+            with path.open("rb") as file, np.load(file) as found:
                 return cls(*(found[f.name] for f in fields(cls)))
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
             return None
 
 

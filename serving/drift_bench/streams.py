@@ -28,9 +28,9 @@ class Order(StrEnum):
     """
 
     INDEPENDENT = "independent"
-    FCFS = "fcfs"
-    SJF = "sjf-bursts"
     TOPICS = "topic-bursts"
+    SJF = "sjf-bursts"
+    FCFS = "fcfs"
 
     @property
     def queued(self) -> bool:
