@@ -96,17 +96,13 @@ class Monitor:
             sum(order.settled for order in orders),
         )
 
-    def progress(self) -> list[tuple[Key, int]]:
-        """Every series that is in use now with its outcomes so far."""
+    def progress(self) -> list[tuple[Key, int, State]]:
+        """Every series that is in use now with its outcomes so far and its state."""
         return [
-            (key, series.stream.outcomes)
+            (key, series.stream.outcomes, series.stream.state)
             for key, series in [*self._whole.items(), *self._slices.items()]
             if self._current.get(key.served_model) == key.whole
         ]
-
-    def state(self, key: Key) -> State:
-        """Of one series. Raises ``KeyError`` when unknown."""
-        return self._at(key).stream.state
 
     def keys(self) -> list[Key]:
         """Every series there is, slices included."""

@@ -174,7 +174,7 @@ class MonitoredStore:
         with self._lock:
             return {
                 key: found.efficiency
-                for key, _ in self._monitor.progress()
+                for key, _, _ in self._monitor.progress()
                 if not key.sliced and (found := self._valuer.latest(key)) is not None
             }
 
@@ -224,7 +224,7 @@ class MonitoredStore:
             turn = self._valuer.due(self._monitor.progress(), self._clock())
             if turn is None:
                 return
-            window, state = self._monitor.recent(turn.key), self._monitor.state(turn.key)
+            window = self._monitor.recent(turn.key)
         try:
             found = self._valuer.replay(turn, window)
         except Exception:
@@ -232,7 +232,7 @@ class MonitoredStore:
             return
         if found is not None:
             with self._lock:
-                self._valuer.record(turn, found, state)
+                self._valuer.record(turn, found)
 
     def _guarded(self, weigh: Callable[[], list[Event]]) -> None:
         try:

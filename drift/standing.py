@@ -72,10 +72,10 @@ def _row(
 
 def _value(valuer: Valuer, key: Key, window: Iterable[Outcome], state: State) -> None:
     rows = list(window)
-    turn = Turn(key, len(rows), seconds=not key.sliced)
+    turn = Turn(key, len(rows), state, seconds=not key.sliced)
     found = valuer.replay(turn, rows) if rows else None
     if found is not None:
-        valuer.record(turn, found, state)
+        valuer.record(turn, found)
 
 
 def _belongs(outcome: Outcome, key: Key) -> bool:

@@ -49,10 +49,12 @@ class Valued:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Whose window is to be replayed; ``seconds``: for the seconds saved too."""
+    """Whose window is to be replayed, after how many outcomes, and its state then; ``seconds``: for
+    the seconds saved too."""
 
     key: Key
     outcomes: int
+    state: State
     seconds: bool
 
 
@@ -68,6 +70,7 @@ class Replay:
 class _Book:
     replayed: int = 0  # outcomes of the series at the last replay
     turn: float = -1.0
+    state: State = State.OK
     values: deque[Valued] = field(default_factory=deque)
     good: list[float] = field(default_factory=list)
     saved: Saved | None = None
@@ -85,34 +88,38 @@ class Valuer:
         self._books: dict[Key, _Book] = {}
         self._last: float | None = None
 
-    def due(self, series: Sequence[tuple[Key, int]], now: float) -> Turn | None:
-        """Whose turn it is, of ``series`` with their outcomes so far; ``None``: nobody's yet.
+    def due(self, series: Sequence[tuple[Key, int, State]], now: float) -> Turn | None:
+        """Whose turn it is, of ``series`` with outcomes so far and state; ``None``: nobody's yet.
 
-        ``now`` in seconds. A series that was never replayed comes first, then the one that has
-        waited longest; who is gone is forgotten. The turn is taken with this call.
+        ``now`` in seconds. One that was never replayed, or whose state has risen since, comes first
+        and waits for nothing; then the one that has waited longest. Who is gone is forgotten. The
+        turn is taken with this call.
         """
-        alive = {key for key, _ in series}
+        alive = {key for key, _, _ in series}
         for key in [key for key in self._books if key not in alive]:
             del self._books[key]
         waiting = []
-        for i, (key, outcomes) in enumerate(series):
+        for i, (key, outcomes, state) in enumerate(series):
             book = self._books.get(key) or _Book()
-            if outcomes - book.replayed >= self._config.every:
-                waiting.append((book.turn, key.sliced, i, key, outcomes))
+            urgent = book.turn < 0.0 or state > book.state
+            enough = 1 if state > book.state and book.turn >= 0.0 else self._config.every
+            if outcomes - book.replayed >= enough:
+                waiting.append((not urgent, book.turn, key.sliced, i))
         if not waiting:
             return None
-        turn, _, _, key, outcomes = min(waiting, key=lambda entry: entry[:3])
+        calm, _, _, place = min(waiting)
         rested = self._last is None or now - self._last >= self._config.rest
-        if not rested and turn >= 0.0:
+        if calm and not rested:
             return None
+        key, outcomes, state = series[place]
         book = self._book(key)
-        book.replayed, book.turn, self._last = outcomes, max(now, 0.0), now
+        book.replayed, book.turn, book.state, self._last = outcomes, max(now, 0.0), state, now
         seconds = not key.sliced and (
             book.saved_at is None or now - book.saved_at >= self._config.saved_every
         )
         if seconds:
             book.saved_at = now
-        return Turn(key, outcomes, seconds)
+        return Turn(key, outcomes, state, seconds)
 
     def replay(self, turn: Turn, window: Sequence[Outcome]) -> Replay | None:
         """Replay ``window``, that of whose turn it is; touches nothing. ``None``: too few."""
@@ -122,14 +129,14 @@ class Valuer:
         seconds = saved(window, self._config.replay) if turn.seconds else None
         return Replay(Valued(window[-1].arrival, turn.outcomes, found), seconds)
 
-    def record(self, turn: Turn, found: Replay, state: State) -> None:
-        """Keep what the replay gave; ``state`` is that of the series then."""
+    def record(self, turn: Turn, found: Replay) -> None:
+        """Keep what the replay gave."""
         book = self._book(turn.key)
         book.values.append(found.valued)
         if turn.seconds:
             book.saved = found.saved
         share = found.valued.worth.efficiency.e2el
-        if state is State.OK and share == share and len(book.good) < self._config.usual:
+        if turn.state is State.OK and share == share and len(book.good) < self._config.usual:
             book.good.append(share)
 
     def _book(self, key: Key) -> _Book:
