@@ -155,7 +155,7 @@ def read_history(
     """
     if not path.exists():
         return []
-    where, values = ["1"], []
+    where, values = ["1"], list[str]()
     if kinds:
         where.append(f"kind IN ({', '.join('?' * len(kinds))})")
         values += kinds

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class Workspace:
         self,
         served_model: str,
         windows: Sequence[Window],
-        references: dict[tuple[str, str], Sequence[Outcome]],
+        references: Mapping[tuple[str, str], Sequence[Outcome]],
         config: WindowConfig,
     ) -> Written:
         """Report on the windows that have no report yet; drop the oldest reports beyond ``keep``.

@@ -47,8 +47,8 @@ def history(
     path = file or Home.resolve().history
     found = read_history(path, last, kind or (), served_model)
     if promotions:
-        known = read_history(path, kinds=("promotion", "rollback"))
-        models = {entry.ranker: entry.served_model for entry in found if entry.ranker}
+        known = read_history(path)
+        models = {entry.ranker: entry.served_model for entry in known if entry.ranker}
         found += [
             entry
             for entry in _promotions(models, tracking_uri)

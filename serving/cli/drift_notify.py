@@ -23,10 +23,7 @@ def notify(
     Give the options that shortfirst serve gets, in the same environment. Addresses are never
     printed. Exit status 1: one of them did not take the test.
 
-    A webhook for Slack, with its address in the environment, and an Alertmanager:
-
-      SLACK_URL=https://hooks.slack.com/... shortfirst drift notify --test --webhook
-      slack=env:SLACK_URL --webhook alertmanager=http://localhost:9093
+    For example: --webhook slack=env:SLACK_URL --webhook alertmanager=http://localhost:9093
     """
     import os
     import random

@@ -34,8 +34,8 @@ WebhookFile = Annotated[
     Path | None,
     typer.Option(
         "--webhooks",
-        help="TOML file with tables [[webhook]]: url, kind, name, level (warn, degraded or fcfs), "
-        "link, token_env, secret_env, timeout_s, queue, resend_s, retry. "
+        help="TOML file, an array of tables named webhook: url, kind, name, level (warn, degraded "
+        "or fcfs), link, token_env, secret_env, timeout_s, queue, resend_s, retry. "
         "Default: webhooks.toml in the home folder, if it is there.",
     ),
 ]
