@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,16 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from drift import assets
+from drift.config import MonitorConfig
+from drift.delivery import Delivery
 from drift.metrics import DriftCollector
+from drift.notify.config import Webhook
 from drift.notify.metrics import RESULTS, NotifyCollector
 from drift.notify.notifier import Notifier
 from drift.sink import MonitoredStore
 from drift.states import State
 from serving.metrics import RankMetrics
+from tests.drift.conftest import make_stream
 
 HERE = Path(__file__).parent
 PROMTOOL = shutil.which("promtool")
@@ -46,20 +51,30 @@ def _queries():
     return found
 
 
-@pytest.fixture
-def exported(tmp_path):
-    """Names of samples that the rank service exports, from the collectors that it registers."""
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Names of samples, from the collectors that the rank service registers, of a monitor that has
+    seen two tenants of one reporter."""
+    folder = tmp_path_factory.mktemp("exported")
     registry = CollectorRegistry()
-    sink = MonitoredStore.open(tmp_path / "o.db", tmp_path / "e.jsonl", lambda: 0.0)
+    config = MonitorConfig(chart=replace(MonitorConfig().chart, streams=8, length=1024))
+    sink = MonitoredStore.open(folder / "o.db", folder / "e.jsonl", lambda: 0.0, config)
     registry.register(DriftCollector(sink))
-    registry.register(NotifyCollector(Notifier([], {}, lambda: 0.0, random.Random(1))))
+    hook = Webhook(url="http://127.0.0.1:9/", name="hook")
+    notifier = Notifier([hook], {}, lambda: 0.0, random.Random(1))
+    registry.register(NotifyCollector(notifier))
     RankMetrics(registry)
-    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
-    yield {
-        family.name + suffix
+    outcomes = [replace(o, tenant="ab"[i % 2]) for i, o in enumerate(make_stream(1500, 0.4, 1))]
+    for start in range(0, 1500, 100):
+        batch = outcomes[start : start + 100]
+        sink.receive(Delivery(batch, reporter="engine"), batch[-1].arrival)
+    sink.flush()
+    yield {sample.name for family in registry.collect() for sample in family.samples} | {
+        f"{family.name}{suffix}"  # counters and histograms with labels have no sample yet
         for family in registry.collect()
-        for suffix in suffixes.get(family.type, ("",))
+        for suffix in {"counter": ["_total"], "histogram": ["_bucket"]}.get(family.type, [])
     }
+    notifier.close(0.0)
     sink.close()
 
 
@@ -80,7 +95,7 @@ def test_what_is_lost_is_alerted_on():
 
 
 def test_every_state_has_an_alert_and_a_name_on_the_dashboard():
-    exprs = [r["expr"] for r in _rules() if "shortfirst_drift_state)" in r["expr"]]
+    exprs = [r["expr"].strip() for r in _rules() if "shortfirst_drift_slice_state" in r["expr"]]
     compared = {int(m[1]) for expr in exprs if (m := re.search(r"== (\d)$", expr))}
     assert compared == {state.value for state in State if state is not State.OK}
     board = json.loads(assets.text("grafana.json"))
