@@ -29,7 +29,8 @@ class Entry:
     """One thing that happened at ``at`` (Unix seconds); texts that do not apply are empty, and
     ``lane`` and ``tenant`` are ``None`` where all traffic is meant.
 
-    ``kind``: ``state``, ``reference``, ``promotion``, ``rollback``, ``retraining``, ``action``.
+    ``kind``: ``state``, ``reference``, ``scale``, ``promotion``, ``rollback``, ``retraining`` or
+    ``action``.
     ``actor``: the monitor, or who ran the command. ``before`` and ``after``: states, or versions.
     ``gate``: what a gate said. ``details``: numbers behind it, JSON values.
     """

@@ -20,7 +20,8 @@ log = logging.getLogger(__name__)
 class Event:
     """One thing that the monitor noticed. Numbers that are not known are ``None``.
 
-    ``kind`` is ``state`` or ``reference``. ``at`` is the arrival (Unix seconds) of the outcome that
+    ``kind`` is ``state``, ``reference`` (one was learned) or ``scale`` (lengths changed as a whole,
+    whatever their order does). ``at`` is the arrival (Unix seconds) of the outcome that
     caused it and ``outcome`` its number within the stream. ``tau`` with its interval is over the
     ``since_change`` outcomes after the estimated change, or the window when there is none.
     ``lane`` and ``tenant`` are ``None`` where all traffic of the version is meant; ``cause`` (what
@@ -54,6 +55,8 @@ class Event:
     @property
     def advice(self) -> str:
         """What to do about it, one line; empty when there is nothing to decide."""
+        if self.kind == "scale":
+            return "recalibrate the quantiles; the order may be as good as ever"
         return State[self.state.upper()].advice if self.kind == "state" else ""
 
     @property

@@ -214,7 +214,8 @@ class Stream:
         cause: str = "",
     ) -> Event:
         chart, reference, key = self.chart, self.reference, self.key
-        name = f"{key.served_model} ({key.ranker or 'no ranker'} {key.version})".replace(" )", ")")
+        model = f"{key.served_model}, {key.label}" if key.sliced else key.served_model
+        name = f"{model} ({key.ranker or 'no ranker'} {key.version})".replace(" )", ")")
         what = {"reference": "reference learned", "scale": "scale of lengths changed"}.get(
             kind, f"{before} -> {self.state}"
         )
@@ -242,5 +243,7 @@ class Stream:
             unscored_share=self._window.unscored_share,
             censored_share=self._window.censored_share,
             message=message,
+            lane=key.lane,
+            tenant=key.tenant,
             cause=cause,
         )

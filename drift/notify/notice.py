@@ -38,9 +38,11 @@ class Notice:
     def title(self) -> str:
         """One line: what happened to what."""
         e = self.entry
-        what = f"{e.before or '-'} -> {e.after or '-'}"
+        what = f"{self._verb} {e.before or '-'} -> {e.after or '-'}"
+        if e.kind == "scale":
+            what = "lengths changed as a whole"
         about = e.served_model if e.label == "all" else f"{e.served_model} ({e.label})"
-        return f"shortfirst: forecasts for {about}: {self._verb} {what}"
+        return f"shortfirst: forecasts for {about}: {what}"
 
     @property
     def _verb(self) -> str:

@@ -23,7 +23,7 @@ def history(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only these: state, reference, promotion, rollback, retraining, action. "
+            help="Only these: state, reference, scale, promotion, rollback, retraining, action. "
             "May be given several times."
         ),
     ] = None,

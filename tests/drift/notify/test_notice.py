@@ -63,6 +63,14 @@ def test_a_ranker_that_took_over_ends_the_alert_about_the_one_before(entry):
     assert board.firing == ()
 
 
+def test_a_change_of_scale_is_told_and_is_no_alert(entry):
+    board = Board()
+    (told,) = board.take(entry("ok", "ok", kind="scale", lane="", tenant="acme"))
+    assert told.status is Status.INFO
+    assert told.title.endswith("llama <3> (tenant acme): lengths changed as a whole")
+    assert board.firing == ()
+
+
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(list(State))), max_size=30))
 def test_what_fires_is_what_was_said_last(moves):
     board, last = Board(), {}
