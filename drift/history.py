@@ -120,18 +120,18 @@ class History:
         return new
 
     def states(self) -> dict[Slice, Entry]:
-        """The last thing that the monitor said of each slice."""
-        query = f"SELECT {', '.join(_COLUMNS)} FROM history WHERE actor = ? ORDER BY at, seq"
-        with self._lock:
-            rows = self._db.execute(query, (MONITOR,)).fetchall()
-        return {entry.slice: entry for entry in map(_entry, rows)}
+        """The last change of state of each slice."""
+        return {entry.slice: entry for entry in self._said("AND kind = 'state'")}
 
     def missed(self, replayed: Iterable[Event]) -> list[Entry]:
         """What a crash cut off between an outcome and its event: of the events that stored outcomes
         give when they are weighed again, those later than the last entry of their slice that take
         up where it left off."""
-        told = {where: entry.at for where, entry in self.states().items()}
-        state = {entry.stream: entry.after for entry in self.states().values()}
+        told: dict[Slice, float] = {}
+        state: dict[tuple[str | None, ...], str] = {}
+        for entry in self._said():
+            told[entry.slice] = entry.at
+            state[entry.stream] = entry.after
         found: list[Entry] = []
         for entry in map(Entry.of, replayed):
             if entry.at <= told.get(entry.slice, float("-inf")):
@@ -140,6 +140,13 @@ class History:
                 found.append(entry)
                 state[entry.stream] = entry.after
         return found
+
+    def _said(self, where: str = "") -> list[Entry]:
+        """What the monitor said, in the order in which it happened."""
+        query = f"SELECT {', '.join(_COLUMNS)} FROM history WHERE actor = ? {where}"
+        with self._lock:
+            rows = self._db.execute(f"{query} ORDER BY at, seq", (MONITOR,)).fetchall()
+        return [_entry(row) for row in rows]
 
     def close(self) -> None:
         with self._lock:

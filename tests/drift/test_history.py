@@ -147,6 +147,16 @@ def test_after_a_restart_the_history_is_put_right(path):
     assert len(corrected) == 2
 
 
+def test_an_alert_is_taken_up_whatever_was_said_after_it(path):
+    with closing(History(path)) as history:
+        learned = _event(2.0, "degraded", "degraded", kind="scale")
+        history.add([Entry.of(EVENT), Entry.of(dataclasses.replace(learned, at=6.0))], 7.0)
+        assert list(history.states().values()) == [Entry.of(EVENT)]
+        assert history.missed([_event(5.5, "degraded", "fcfs")]) == []
+        later = _event(6.5, "degraded", "fcfs")
+        assert history.missed([later]) == [Entry.of(later)]
+
+
 def test_telling_goes_on_without_a_disk(path, caplog):
     told = []
 

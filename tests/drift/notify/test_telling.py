@@ -48,8 +48,9 @@ def _call(*arguments):
     return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_a_shift_is_told_everywhere_and_a_restart_repeats_nothing(run, home, receiver, stream):
-    run(stream(900, 0.36, 1) + stream(600, 0.0, 2, start=900))
+    run(stream(700, 0.36, 1) + stream(400, 0.0, 2, start=700))
     moves = [e for e in read_events(home.events) if e.kind == "state"]
     assert [e.state for e in moves][-1] in ("degraded", "fcfs")
     entries = read_history(home.history, kinds=["state"])
@@ -74,15 +75,17 @@ def test_a_shift_is_told_everywhere_and_a_restart_repeats_nothing(run, home, rec
     assert json.loads(_call("history", "--json", "--served-model", "other").stdout) == []
 
 
+@pytest.mark.slow
 def test_a_dead_receiver_fails_no_report(run, home, free_port, stream):
-    outcomes = stream(900, 0.36, 1) + stream(600, 0.0, 2, start=900)
+    outcomes = stream(700, 0.36, 1) + stream(400, 0.0, 2, start=700)
     delivery = run(outcomes, url=f"http://127.0.0.1:{free_port}/")
     assert delivery.results["exhausted"] >= 1
     assert read_history(home.history, kinds=["state"])
 
 
+@pytest.mark.slow
 def test_what_a_crash_left_untold_is_told_by_the_next_start(run, home, receiver, stream):
-    run(stream(900, 0.36, 1) + stream(600, 0.0, 2, start=900))
+    run(stream(700, 0.36, 1) + stream(400, 0.0, 2, start=700))
     entries = read_history(home.history, kinds=["state"])
     for _ in entries:
         receiver.next()
