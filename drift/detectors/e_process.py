@@ -131,7 +131,7 @@ class EProcess:
             values[kept].reshape(shape[::-1]).T
             for values in (reference.scores, reference.tokens, reference.censored)
         )
-        x = group_concordance(*groups)  # type: ignore[arg-type]
+        x = group_concordance(*groups)
         if not tau.defined or np.isnan(x).all():
             raise ValueError("reference has no pair of outcomes whose order in length is known")
         error = float(np.nanstd(x)) / math.sqrt(np.count_nonzero(~np.isnan(x)))

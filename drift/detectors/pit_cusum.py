@@ -115,9 +115,10 @@ def logit(pit: float) -> float:
 
 def logits(streams: Sample) -> Floats:
     """:func:`logit` of every observation. Raises ``ValueError`` without transforms."""
-    if streams.pit is None:
+    pit = streams.columns().pit
+    if pit is None:
         raise ValueError("sample.pit is needed")
-    u = np.clip(streams.columns().pit, EDGE, 1.0 - EDGE)
+    u = np.clip(pit, EDGE, 1.0 - EDGE)
     found: Floats = np.log(u / (1.0 - u))
     return found
 

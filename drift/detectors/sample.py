@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,7 @@ class Sample:
             0 if at.prompt_tokens is None else int(at.prompt_tokens[time, stream]),
         )
 
-    def _each(self, function) -> Sample:  # type: ignore[no-untyped-def]
+    def _each(self, function: Callable[[Any], Any]) -> Sample:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{k: None if v is None else function(v) for k, v in values.items()})
+        changed: dict[str, Any] = {k: v if v is None else function(v) for k, v in values.items()}
+        return replace(self, **changed)

@@ -62,7 +62,9 @@ def test_a_change_of_scale_is_not_a_loss_of_order(stream):
         dataclasses.replace(o, output_tokens=o.output_tokens * 3)
         for o in stream(1000, 0.36, 9, start=1000)
     ]
-    assert _moves(_feed(monitor, longer)) == []
+    events = _feed(monitor, longer)
+    assert [e.cause for e in events if e.kind == "scale"] == ["scale"]
+    assert _moves(events) == [("ok", "warn")]  # watched, not degraded
     assert monitor.snapshot("m").cohort.coverage_p50 < 0.25  # which is what shows it
 
 
