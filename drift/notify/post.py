@@ -54,7 +54,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) ->
             return Reply(error.code, _start(error), error.headers.get("Retry-After", ""))
     except urllib.error.URLError as error:
         return Reply(0, _why(error.reason))
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:  # the last for names that no host has
         return Reply(0, _why(error))
 
 

@@ -93,6 +93,13 @@ def test_nobody_listens(start, entry, free_port, caplog):
     assert "geheim" not in caplog.text
 
 
+def test_a_name_that_no_host_can_have_is_no_answer(start, entry, caplog):
+    notifier = start("http://a..b/geheim")
+    notifier.tell(entry("ok", "warn"))
+    assert _results(notifier) == {"retried": 2, "exhausted": 1}
+    assert "Traceback" not in caplog.text
+
+
 def test_a_receiver_that_hangs_holds_nobody_up_and_its_queue_is_bounded(start, receiver, entry):
     receiver.gate.clear()
     notifier = start(receiver.url, queue=3)
