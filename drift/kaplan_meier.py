@@ -40,7 +40,8 @@ class Curve:
         if not len(at):
             return cls(at, at, float(v[-1]))
         risk = len(v) - np.searchsorted(v, at, side="left")
-        return cls(at, 1.0 - np.cumprod(1.0 - events / risk), float(v[-1]))
+        probability = np.asarray(1.0 - np.cumprod(1.0 - events / risk), dtype=np.float64)
+        return cls(at, probability, float(v[-1]))
 
     def __call__(self, points: ArrayLike) -> Floats:
         """Probability of staying at or below each of ``points``, flat beyond what is known."""

@@ -98,8 +98,10 @@ class Survivors:
         oldest = max(min(self._ranked, default=0), min(self._reported, default=0)) + 1
         last = int((now - max(self._patience, 1.5 * self._longest)) // _BUCKET)
         minutes = [minute for minute in self._ranked if oldest <= minute < last]
-        ranked = sum((self._ranked[m] for m in minutes), np.zeros(_BINS, np.int64))
-        reported = sum((self._reported.get(m, 0) for m in minutes), np.zeros(_BINS, np.int64))
+        ranked, reported = np.zeros(_BINS, np.int64), np.zeros(_BINS, np.int64)
+        for minute in minutes:
+            ranked += self._ranked[minute]
+            reported += self._reported.get(minute, 0)
         n, m = int(ranked.sum()), int(reported.sum())
         if n < 200:
             return None
