@@ -9,6 +9,7 @@ from drift.cohorts import measure
 from drift.config import MonitorConfig
 from drift.detail import Detail
 from drift.events import Event
+from drift.features import Baselines
 from drift.figures import Shift
 from drift.key import Key
 from drift.opened import Open
@@ -26,8 +27,9 @@ __all__ = ["Monitor", "Snapshot"]
 class Monitor:
     """Watches each served model x ranker version, and each of its slices, in arrival order.
 
-    ``references`` holds what is known of a ranker beforehand, by series; other series learn theirs
-    from their first outcomes. A request without a forecast counts against the ranker version that
+    ``references`` and ``baselines`` hold what is known of a ranker beforehand, by series: how well
+    it ordered, and how lengths and inputs were distributed. Other series learn theirs from their
+    first outcomes. A request without a forecast counts against the ranker version that
     its served model used last. Not safe for several threads at once:
     ``drift.sink`` is.
     """
@@ -36,10 +38,12 @@ class Monitor:
         self,
         config: MonitorConfig | None = None,
         references: Mapping[Key, Reference] | None = None,
+        baselines: Mapping[Key, Baselines] | None = None,
     ) -> None:
         self._config = config or MonitorConfig()
         self._of_slices = self._config.of_slices
         self._references = dict(references or {})
+        self._baselines = dict(baselines or {})
         self._orders: dict[str, ArrivalOrder] = {}
         self._parts: dict[str, Slices] = {}
         self._current: dict[str, Key] = {}
@@ -104,14 +108,15 @@ class Monitor:
             if self._current.get(key.served_model) == key.whole
         ]
 
-    def keys(self) -> list[Key]:
-        """Every series there is, slices included."""
-        return [*self._whole, *self._slices]
-
     def references(self) -> dict[Key, Reference]:
         """What each series is measured against, where that is known."""
         both = (self._whole | self._slices).items()
         return {k: s.stream.reference for k, s in both if s.stream.reference is not None}
+
+    def baselines(self) -> dict[Key, Baselines]:
+        """Distributions that each series is compared with, where they are known."""
+        both = (self._whole | self._slices).items()
+        return {k: s.baselines for k, s in both if s.baselines is not None}
 
     def history(self, key: Key) -> tuple[Point, ...]:
         """Looks at the window of one series, oldest first. Raises ``KeyError`` when unknown."""
@@ -190,7 +195,10 @@ class Monitor:
 
     def _used(self, among: dict[Key, Series], key: Key, config: MonitorConfig) -> Series:
         """The series of ``key``, made when there is none; now the last in order of use."""
-        series = among.pop(key, None) or Series(key, config, self._references.get(key))
+        series = among.pop(key, None)
+        if series is None:
+            known = self._references.get(key), self._baselines.get(key)
+            series = Series(key, config, *known)
         among[key] = series
         return series
 

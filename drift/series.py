@@ -13,6 +13,7 @@ from drift.figures import Shift
 from drift.key import Key
 from drift.reference import Reference
 from drift.slices import Part
+from drift.states import State
 from drift.stream import Stream
 from drift.window import Window
 from ranker.types import Outcome
@@ -104,8 +105,10 @@ class Series:
             return
         self._first.append(outcome)
         full = len(self._first) >= self._most
-        given = self.baselines is None and self.stream.reference is not None
-        if referenced or full or (given and len(self._first) >= self._enough):
+        first = self.baselines is None and (full or self.stream.reference is not None)
+        # What drifted must not become what is usual.
+        last = full and self.stream.state is State.OK
+        if referenced or last or (first and len(self._first) >= self._enough):
             self.baselines = Baselines.of(Columns.of(self._first))
             self._shifts = None
         if full:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from drift.baselines_file import load_baselines, save_baselines
 from drift.board import Board, board
 from drift.config import MonitorConfig
 from drift.delivery import Delivery, Receipt
@@ -244,6 +245,7 @@ class MonitoredStore:
             self._events.append(events, self._clock())
             if any(event.kind == "reference" for event in events):
                 save_references(references_path(self._store.path), self._monitor.references())
+                save_baselines(baselines_path(self._store.path), self._monitor.baselines())
             if self._on_event is not None:
                 for event in events:
                     self._on_event(event)
@@ -254,6 +256,11 @@ class MonitoredStore:
 def references_path(outcomes: Path) -> Path:
     """Where the references of a store of outcomes are kept: beside it."""
     return outcomes.with_name(outcomes.name + ".references.json")
+
+
+def baselines_path(outcomes: Path) -> Path:
+    """Where the distributions that go with the references are kept: beside them."""
+    return outcomes.with_name(outcomes.name + ".baselines.json")
 
 
 def recover(
@@ -268,8 +275,11 @@ def recover(
     learned: the oldest of the last outcomes may already have drifted. ``on_event`` gets the events
     of the replay; those that a running service had are in its log.
     """
-    references = load_references(references_path(store.path)) if len(store) > last else {}
-    monitor = Monitor(config, references)
+    references, baselines = {}, {}
+    if len(store) > last:
+        references = load_references(references_path(store.path))
+        baselines = load_baselines(baselines_path(store.path))
+    monitor = Monitor(config, references, baselines)
     for outcome in store.by_report(last):
         for event in monitor.update(outcome):
             if on_event is not None:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drift.config import MonitorConfig
 from drift.heavy import SpaceSaving
 from drift.key import OTHER
+from drift.monitor import Monitor
 from drift.slices import REST, SliceConfig, Slices
 
 
@@ -67,3 +70,17 @@ def test_no_tenant_is_taken_for_everybody_else():
         SliceConfig(most=500)
     with pytest.raises(ValueError, match=r"slices\.least"):
         SliceConfig(least=0)
+
+
+def test_a_monitor_of_a_hundred_thousand_tenants_stays_small(stream):
+    monitor = Monitor(MonitorConfig(slices=SliceConfig(most=4, total=6, least=20)))
+    tenant, rows = 0, stream(200, 0.4, 1)
+    for outcome in rows:
+        monitor.update(dataclasses.replace(outcome, tenant="big"))
+    for k in range(30):  # each new served model brings its own tenants
+        for i, outcome in enumerate(rows[:100]):
+            tenant += 1
+            name = f"tenant {tenant}" if i % 2 else f"big {k} {i % 8}"
+            monitor.update(dataclasses.replace(outcome, tenant=name, served_model=f"m{k}"))
+    assert len(monitor.snapshots()) == 31
+    assert 0 < len(monitor._slices) <= 6

@@ -8,7 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from drift.baselines_file import load_baselines, save_baselines
+from drift.features import Baselines, Columns
 from drift.kaplan_meier import Curve
+from drift.key import Key
 from drift.shift import Baseline
 
 
@@ -72,3 +75,21 @@ def test_too_few_say_nothing_and_what_is_constant_does_not_move():
     moved = Baseline.of(np.zeros(500)).moved(np.ones(100))
     assert moved.psi > 1.0
     assert moved.distance == 1.0
+
+
+def test_baselines_survive_on_disk(stream, tmp_path):
+    path = tmp_path / "où" / "b.json"
+    before, after = stream(900, 0.4, 1, limit=300), stream(500, 0.4, 2)
+    key = Key("m", "r", "1", "lane", "tenant")
+    baselines = Baselines.of(Columns.of(before))
+    assert load_baselines(path) == {}
+    save_baselines(path, {key: baselines, Key("e", "", ""): Baselines.of(Columns.of([]))})
+    again = load_baselines(path)
+    assert set(again) == {key, Key("e", "", "")}
+    old, new = baselines.moved(Columns.of(after)), again[key].moved(Columns.of(after))
+    for name, moved in old.items():
+        assert new[name].psi == pytest.approx(moved.psi)
+        assert new[name].distance == pytest.approx(moved.distance, abs=1 / 256)
+    path.write_text('[{"key": 1}]')
+    with pytest.raises(ValueError, match="delete it"):
+        load_baselines(path)
