@@ -159,5 +159,5 @@ def _heights(streams: Sample, features: tuple[Feature, ...], window: int) -> Flo
 
 def _smooth(counts: Ints, n: int) -> Floats:
     """Shares with half a count more in each bin, so that an empty one has a logarithm."""
-    found: Floats = (counts + 0.5) / (n + 0.5 * len(counts))
+    found: Floats = np.asarray((counts + 0.5) / (n + 0.5 * len(counts)), dtype=np.float64)
     return found

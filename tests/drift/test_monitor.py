@@ -86,7 +86,7 @@ def test_missing_forecasts_show_as_fcfs_and_end_with_their_return(stream):
     snapshot = monitor.snapshot("m")
     assert snapshot.cohort.unscored_share == 1.0
     assert snapshot.key == KEY  # counted against the ranker that should have answered
-    _feed(monitor, stream(2000, 0.36, 13, start=1400))
+    _feed(monitor, stream(1200, 0.36, 13, start=1400))
     assert monitor.snapshot("m").state is State.OK
 
 
