@@ -65,9 +65,14 @@ class Reporters:
         return reporter
 
     def put_right(self, delivery: Delivery, received: float) -> tuple[Delivery, int]:
-        """``delivery`` with its times by our clock, and how many of its outcomes that changed."""
+        """``delivery`` with its times by our clock, and how many of its outcomes that changed.
+
+        Those that give no name may be many: nothing is concluded from one about the next.
+        """
         reporter = self.of(delivery.reporter)
         newest = max((o.finished for o in delivery.outcomes), default=None)
+        if not delivery.reporter:
+            reporter.clock = ReporterClock()
         reporter.clock.read(delivery.sent, newest, received)
         reporter.open, reporter.last = len(delivery.open), received
         ahead = reporter.clock.ahead

@@ -53,6 +53,14 @@ def test_without_a_time_of_sending_only_a_clock_ahead_can_be_seen(stream):
     assert slow[-1].arrival == pytest.approx(rows[-1].arrival - 45.0)
 
 
+def test_one_nameless_reporter_does_not_move_the_others(stream):
+    rows = stream(20, 0.4, 1)
+    reporters = Reporters()
+    _deliver(reporters, rows[:10], 300.0, name="", sent=False)
+    right = _deliver(reporters, rows[10:], 0.0, name="", sent=False)
+    assert right == rows[10:]
+
+
 def test_slow_messages_are_no_wrong_clock():
     clock = ReporterClock()
     for delay in (30.0, 0.2, 12.0, 100.0):
