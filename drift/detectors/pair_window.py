@@ -103,7 +103,8 @@ class PairWindow:
         """Totals [streams, window], and the pairs of ``places`` with all [streams, places, window]
         that count in each."""
         score, time, event = self._score[:, None], self._time[:, None], self._event[:, None]
-        s, t, e = (values[:, places, None] for values in (self._score, self._time, self._event))
+        s, t = self._score[:, places, None], self._time[:, places, None]
+        e = self._event[:, places, None]
         # A pair is decided when the one with the smaller time is an event.
         longer, shorter = (time < t) & event, (time > t) & e
         above, below = score < s, score > s
