@@ -10,10 +10,15 @@ export const percent = (value, digits = 0) => (known(value) ? fixed(100 * value,
 
 export const count = (value) => (known(value) ? value.toLocaleString("en-GB") : DASH);
 
+/** `0.38 to 0.46`, or nothing */
+export const limits = (i, write = fixed) =>
+  i && known(i.value) && known(i.low) && known(i.high) ? `${write(i.low)} to ${write(i.high)}` : "";
+
 /** `0.42 (0.38 to 0.46)` */
 export const interval = (i, write = fixed) => {
   if (!i || !known(i.value)) return DASH;
-  return write(i.value) + (known(i.low) && known(i.high) ? ` (${write(i.low)} to ${write(i.high)})` : "");
+  const both = limits(i, write);
+  return write(i.value) + (both ? ` (${both})` : "");
 };
 
 export const seconds = (value) => {

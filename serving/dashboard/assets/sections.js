@@ -51,7 +51,8 @@ export const versions = (rows, now) => rows.length
   ? dataTable("Ranker versions", ["Ranker", "State", "tau-b", "Reference", "Outcomes", "Since", "Last"],
     [...rows].reverse().map((v) => [
       h("span", {}, given(v.ranker), " ", given(v.version), v.current ? h("strong", { class: "now" }, " in use") : null),
-      badge(v.state), interval(v.tau), fixed(v.reference_tau), count(v.outcomes), when(v.first_arrival), ago(v.last_arrival, now)]))
+      badge(v.state), interval(v.tau), fixed(v.reference_tau), count(v.outcomes), when(v.first_arrival), ago(v.last_arrival, now)]),
+    "", "numbers states")
   : nothing("No outcome has named a ranker yet.");
 
 const KINDS = { state: "State", scale: "Scale of lengths", promotion: "Promotion", rollback: "Rollback", retraining: "Retraining", action: "Action" };

@@ -1,9 +1,11 @@
 // The slices of a served model, most harm first: sorted by any column, filtered, a page at a time.
 import { given, h, put, say } from "./dom.js";
-import { count, fixed, interval, percent } from "./format.js";
+import { count, fixed, limits, percent } from "./format.js";
 import { STATES, WORDS, badge, rank } from "./states.js";
 
 const PAGE = 50;
+
+const narrow = (i) => h("span", {}, fixed(i.value), h("small", {}, limits(i)));
 
 /** How a column is written and by what it is sorted; `text` ones start ascending. */
 const COLUMNS = [
@@ -14,7 +16,7 @@ const COLUMNS = [
   { name: "SJF efficiency", cell: (r) => fixed(r.efficiency.value), by: (r) => r.efficiency.value,
     hint: "1 is an oracle, 0 is first come, first served" },
   { name: "Usual", cell: (r) => fixed(r.usual_efficiency), by: (r) => r.usual_efficiency, hint: "SJF efficiency while all was well" },
-  { name: "tau-b", cell: (r) => interval(r.tau), by: (r) => r.tau.value },
+  { name: "tau-b", cell: (r) => narrow(r.tau), by: (r) => r.tau.value },
   { name: "Reference", cell: (r) => fixed(r.reference_tau), by: (r) => r.reference_tau, hint: "tau-b while all was well" },
   { name: "Concordance", cell: (r) => fixed(r.concordance.value), by: (r) => r.concordance.value, hint: "Harrell's C: 0.5 is chance" },
   { name: "Unscored", cell: (r) => percent(r.unscored, 1), by: (r) => r.unscored },

@@ -1,13 +1,10 @@
 // The few numbers to know, each with what it means.
 import { h, put } from "./dom.js";
-import { ago, count, fixed, interval, percent, seconds } from "./format.js";
+import { ago, count, fixed, interval, limits, percent, seconds } from "./format.js";
 
 const tile = (title, value, ...below) =>
   h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, value),
     below.filter(Boolean).map((text) => h("dd", { class: "below" }, text)));
-
-const limits = (i, write) =>
-  i.value !== null && i.low !== null && i.high !== null ? `${write(i.low)} to ${write(i.high)}` : "";
 
 /** SJF efficiency in a sentence. */
 const worth = ({ efficiency: { value }, usual_efficiency: usual }) => {

@@ -1,4 +1,4 @@
-"""A headless Chromium over the DevTools protocol on a pipe: nothing to install beside the browser."""
+"""A headless Chromium over the DevTools protocol on a pipe: no driver, no package beside it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-BINARY = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)  # fmt: skip
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+BINARY = next((path for name in _NAMES if (path := shutil.which(name))), None)
 
 #: Switches of the browser; the profile is the test's own folder.
 _SWITCHES = (

@@ -84,7 +84,7 @@ async def serving(
         time.time,
         QUICK,
         teller,
-        value or ValueConfig(rest=1e9),
+        value or ValueConfig(every=250, rest=1e9),  # large series are replayed, once
     )
     registry = CollectorRegistry()
     registry.register(DriftCollector(sink))
