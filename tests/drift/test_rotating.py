@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drift.rotating import RotatingFile, read_parts
@@ -28,6 +28,7 @@ def test_the_oldest_go_and_the_rest_keeps_its_order(tmp_path):
     assert {p.name for p in path.parent.iterdir()} <= {"log.jsonl", "log.jsonl.1", "log.jsonl.2"}
 
 
+@settings(deadline=None, max_examples=40)
 @given(crash=st.integers(0, 3), appends=st.integers(1, 12))
 def test_a_crash_between_two_renames_loses_nothing(tmp_path_factory, crash, appends):
     path = tmp_path_factory.mktemp("log") / "log"

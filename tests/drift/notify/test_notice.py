@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drift.entry import MONITOR, Entry
@@ -71,6 +71,7 @@ def test_a_change_of_scale_is_told_and_is_no_alert(entry):
     assert board.firing == ()
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(list(State))), max_size=30))
 def test_what_fires_is_what_was_said_last(moves):
     board, last = Board(), {}

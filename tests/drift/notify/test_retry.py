@@ -5,13 +5,14 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from drift.notify.retry import RetryConfig, passes, retry_after_s
 
 
+@settings(deadline=None)
 @given(st.integers(1, 2000), st.floats(0, 1e6), st.integers(0, 99))
 def test_no_wait_passes_its_bound(failures, asked, seed):
     config = RetryConfig(base_s=0.5, cap_s=60.0)
