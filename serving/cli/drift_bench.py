@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -157,7 +157,7 @@ def _delay(row: Any) -> list[object]:
     ]  # fmt: skip
 
 
-_CELLS = {
+_CELLS: dict[str, Callable[[Any], list[object]]] = {
     "stationary": lambda r: [
         r.order, r.detector, r.kind, r.alarms, r.outcomes, _count(r.between),
         f"{_count(r.low)} to {_count(r.high)}", _count(r.target), _met(r.met), _held(r),

@@ -49,6 +49,10 @@ class Deck:
         low = self.usual if self.usual < len(self.pool) else 0
         return rng.integers(low, len(self.pool), count)
 
+    def change(self, before: int, after: int, rng: np.random.Generator) -> Index:
+        """``before`` rows of usual traffic, then ``after`` of what it turned into."""
+        return np.concatenate([self.before(before, rng), self.after(after, rng)])
+
     def outcomes(self, rows: Index, every_s: float = 1.0, start: float = 0.0) -> list[Outcome]:
         """Rows as outcomes that arrive ``every_s`` seconds apart."""
         pool = self.pool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from serving.drift_bench.bench import Bench
@@ -48,32 +49,26 @@ def _cells(
     chat = [shift for shift in traffic.shifts if shift.usual == CHAT]
     if question == "scale":
         for factor in (2.0, 0.5):
-            yield f"x {factor:g}", lambda factor=factor: scale(bench, traffic, factor)
+            yield f"x {factor:g}", partial(scale, bench, traffic, factor)
     elif question == "tenants":
         for shift in chat:
             if strong(shift, "strong"):
-                yield shift.name, lambda shift=shift: tenants(bench, traffic, shift)
+                yield shift.name, partial(tenants, bench, traffic, shift)
     elif question == "censoring":
         for cut in (0.1, 0.2, 0.3):
-            yield f"{cut:.0%} cut", lambda cut=cut: censoring(bench, traffic, cut)
+            yield f"{cut:.0%} cut", partial(censoring, bench, traffic, cut)
     elif question == "abrupt":
         for shift in traffic.shifts:
-            yield (
-                shift.name,
-                lambda shift=shift: abrupt(bench, traffic, shift, Order.INDEPENDENT),
-            )
+            yield shift.name, partial(abrupt, bench, traffic, shift, Order.INDEPENDENT)
     elif question == "gradual":
         for shift in chat:
             if strong(shift, "strong", "weak"):
-                yield shift.name, lambda shift=shift: gradual(bench, traffic, shift)
+                yield shift.name, partial(gradual, bench, traffic, shift)
     elif question == "stationary":
         for order in Order:
-            yield str(order), lambda order=order: stationary(bench, traffic, order)
+            yield str(order), partial(stationary, bench, traffic, order)
     else:
         names = [name for name in QUEUED if any(shift.name == name for shift in chat)][:2]
         for shift in (shift for shift in chat if shift.name in names):
             for order in (Order.FCFS, Order.SJF):
-                yield (
-                    f"{shift.name}, {order}",
-                    lambda shift=shift, order=order: abrupt(bench, traffic, shift, order),
-                )
+                yield f"{shift.name}, {order}", partial(abrupt, bench, traffic, shift, order)

@@ -46,7 +46,7 @@ def abrupt(bench: Bench, traffic: Traffic, shift: Shift, order: Order) -> list[D
     after = config.queued_after if order.queued else config.after
 
     def draw(rng: np.random.Generator) -> Index:
-        return np.r_[deck.before(config.before, rng), deck.after(after, rng)]
+        return deck.change(config.before, after, rng)
 
     streams = bench.streams(deck, order, draw, config.before, ("abrupt", shift.name))
     left = left_of(bench, shift, usual)

@@ -55,7 +55,7 @@ def _lost(bench: Bench, usual: Usual, limit: int) -> dict[str, tuple[Delays, flo
     deck, calm = Deck.of(test, shuffled), Deck.of(test)
 
     def draw(rng: np.random.Generator) -> Index:
-        return np.r_[deck.before(config.before, rng), deck.after(config.after, rng)]
+        return deck.change(config.before, config.after, rng)
 
     fits = bench.fits(usual, Order.INDEPENDENT, limit)
     streams = bench.streams(deck, Order.INDEPENDENT, draw, config.before, ("censoring",))

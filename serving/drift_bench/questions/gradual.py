@@ -43,7 +43,7 @@ def gradual(bench: Bench, traffic: Traffic, shift: Shift) -> list[GradualRow]:
     def draw(rng: np.random.Generator) -> Index:
         changed = rng.random(config.mixing) < np.arange(config.mixing) / config.mixing
         mixed = np.where(changed, deck.after(config.mixing, rng), deck.before(config.mixing, rng))
-        return np.r_[deck.before(config.before, rng), mixed]
+        return np.concatenate([deck.before(config.before, rng), mixed])
 
     streams = bench.streams(deck, Order.INDEPENDENT, draw, config.before, ("gradual", shift.name))
     half = config.mixing * half_lost(

@@ -49,7 +49,7 @@ def scale(bench: Bench, traffic: Traffic, factor: float) -> list[ScaleRow]:
         deck = Deck.of(usual.test.served(config.limit), usual.test.served(config.limit, times))
 
         def draw(rng: np.random.Generator, deck: Deck = deck) -> Index:
-            return np.r_[deck.before(config.before, rng), deck.after(config.after, rng)]
+            return deck.change(config.before, config.after, rng)
 
         streams = bench.streams(deck, Order.INDEPENDENT, draw, config.before, ("scale",))
         alarms = bench.alarms(fits, streams)

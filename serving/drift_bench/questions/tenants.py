@@ -59,23 +59,22 @@ def tenants(bench: Bench, traffic: Traffic, shift: Shift) -> list[TenantRow]:
     together = delays(fit.heights(everything) >= fit.limits[0], before)
     # The tenants' outcomes side by side: as many on either side of the change as all of them have.
     places = [[np.flatnonzero(tenant == k) for k in range(count)] for tenant in who]
-    ahead = min(int((p < before).sum()) for replay in places for p in replay)
-    behind = min(int((p >= before).sum()) for replay in places for p in replay)
+    ahead = min(int((p < before).sum()) for each in places for p in each)
+    behind = min(int((p >= before).sum()) for each in places for p in each)
     cut = [
-        [p[np.searchsorted(p, before) - ahead :][: ahead + behind] for p in replay]
-        for replay in places
+        [p[np.searchsorted(p, before) - ahead :][: ahead + behind] for p in each] for each in places
     ]
-    own = np.stack([index[r][p] for r, replay in enumerate(cut) for p in replay], axis=1)
+    own = np.stack([index[r][p] for r, each in enumerate(cut) for p in each], axis=1)
     alarms = fit.heights(deck.sample.take(own)) >= fit.limits[0]
     found, right, early = [], 0, 0
-    for r, replay in enumerate(cut):
+    for r, kept in enumerate(cut):
         mine = alarms[:, r * count : (r + 1) * count]
         if mine[:ahead].any():
             early += 1
             continue
         at = [
             p[ahead + int(a.argmax())] - before + 1.0 if a.any() else math.inf
-            for p, a in zip(replay, mine[ahead:].T, strict=True)
+            for p, a in zip(kept, mine[ahead:].T, strict=True)
         ]
         found.append(min(at))
         right += math.isfinite(min(at)) and int(np.argmin(at)) == 0
