@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 #: Lane and tenant of the series that holds everybody who has none of their own.
 OTHER = "(other)"
@@ -25,7 +25,7 @@ class Key:
     @property
     def whole(self) -> Key:
         """The version that this is a slice of."""
-        return replace(self, lane=None, tenant=None)
+        return Key(self.served_model, self.ranker, self.version)
 
     @property
     def sliced(self) -> bool:

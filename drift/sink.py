@@ -69,6 +69,7 @@ class MonitoredStore:
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, bool, str], int] = {}
         self._valuer = Valuer(value)
+        self._unasked, self._asked = 0, float("-inf")
         self._reporters = Reporters()
         self._survivors: OrderedDict[Key, Survivors] = OrderedDict()
         self._faults = Faults()
@@ -129,7 +130,7 @@ class MonitoredStore:
                 stored.conflicts,
                 delivery.reporter,
             )
-        if stored.new:
+        if self._value_soon(len(stored.new)):
             self._value_one()
         return Receipt(len(stored.new), stored.duplicates, stored.conflicts)
 
@@ -218,6 +219,16 @@ class MonitoredStore:
     def _note(self, requests: Sequence[Open]) -> list[Event]:
         self._monitor.note(requests)
         return []
+
+    def _value_soon(self, new: int) -> bool:
+        """Whether it is time to ask whose turn it is: not for every outcome that comes alone."""
+        with self._lock:
+            now = self._clock()
+            self._unasked += new
+            if self._unasked < 50 and abs(now - self._asked) < 1.0:
+                return False
+            self._unasked, self._asked = 0, now
+        return True
 
     def _value_one(self) -> None:
         """Replay the window of the series whose turn it is, if it is anybody's."""
