@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from serving.cli.drift_bench import benchmark
+from serving.cli.drift_dashboard import dashboard
 from serving.cli.drift_history import events, history
 from serving.cli.drift_notify import assets, notify
 from serving.cli.drift_report import report
@@ -19,5 +20,7 @@ app = typer.Typer(
 )
 
 
-for command in (status, history, events, report, notify, assets, simulate, benchmark):
+for command in (
+    status, dashboard, history, events, report, notify, assets, simulate, benchmark,
+):  # fmt: skip
     app.command()(command)

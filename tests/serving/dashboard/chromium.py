@@ -20,7 +20,9 @@ _SWITCHES = (
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb", "--mute-audio",
-    "--remote-debugging-pipe",
+    # A tab that the browser thinks is hidden gets neither timers nor time.
+    "--disable-background-timer-throttling", "--disable-renderer-backgrounding",
+    "--disable-backgrounding-occluded-windows", "--remote-debugging-pipe",
 )  # fmt: skip
 
 
@@ -45,11 +47,11 @@ class Page:
             raise AssertionError(f"{script}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
-    async def until(self, script: str, seconds: float = 30.0) -> Any:
-        """Wait until an expression is true in the page: it is looked at whenever the page draws."""
+    async def until(self, script: str, seconds: float = 90.0) -> Any:
+        """Wait until an expression is true in the page; its value."""
         async with asyncio.timeout(seconds):
             while not (value := await self.run(script)):
-                await self.run("new Promise((done) => setTimeout(done, 20))")
+                await asyncio.sleep(0.05)
             return value
 
     async def open(self, address: str) -> None:
@@ -101,15 +103,20 @@ class Chromium:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._pages: dict[str, Page] = {}
+        self._open: list[str] = []
         self._listening = asyncio.create_task(self._listen())
 
     async def page(self) -> Page:
-        """A new tab."""
+        """A new tab, in place of the one before."""
+        for _ in range(len(self._open)):
+            await self.call("Target.closeTarget", targetId=self._open.pop())
         target = (await self.call("Target.createTarget", url="about:blank"))["targetId"]
+        self._open.append(target)
         found = await self.call("Target.attachToTarget", targetId=target, flatten=True)
         page = self._pages[found["sessionId"]] = Page(self, found["sessionId"])
         for domain in ("Page", "Runtime", "Log", "Network"):
             await page.call(f"{domain}.enable")
+        await page.call("Page.bringToFront")
         return page
 
     async def call(self, method: str, session: str = "", /, **params: Any) -> dict[str, Any]:
@@ -126,8 +133,10 @@ class Chromium:
         with suppress(asyncio.IncompleteReadError):
             while True:
                 message = json.loads((await self._reader.readuntil(b"\0"))[:-1])
-                waiting = self._waiting.pop(message.get("id", 0), None)
-                if waiting is not None and not waiting.done():
+                if "id" in message:
+                    waiting = self._waiting.pop(message["id"])
+                    if waiting.done():  # nobody waits any more
+                        continue
                     if "error" in message:
                         waiting.set_exception(AssertionError(message["error"]))
                     else:
