@@ -65,7 +65,7 @@ def _replay_all(monitor: Monitor, valuer: Valuer) -> None:
             return
         found = valuer.replay(turn, monitor.recent(turn.key))
         if found is not None:
-            valuer.record(turn, found, monitor.state(turn.key))
+            valuer.record(turn, found)
 
 
 class Demo:
