@@ -30,6 +30,7 @@ class ScaleRow:
     alarmed: float
     chance: float
     target: tuple[float, float] | None
+    replays: int
 
     @property
     def met(self) -> bool | None:
@@ -37,7 +38,7 @@ class ScaleRow:
             return self.median <= self.target[0] and self.p95 <= self.target[1]
         if self.kind != Kind.RANK:
             return None
-        return self.alarmed <= self.chance + _noise(self.chance)
+        return self.alarmed <= self.chance + _noise(self.chance, self.replays)
 
 
 def scale(bench: Bench, traffic: Traffic, factor: float) -> list[ScaleRow]:
@@ -64,12 +65,13 @@ def scale(bench: Bench, traffic: Traffic, factor: float) -> list[ScaleRow]:
             1.0 - d.missed,
             1.0 - found[1.0][name].missed,
             TARGET if name == PIT else None,
+            config.replays,
         )
         for name, d in found[factor].items()
     ]
 
 
-def _noise(chance: float, replays: int = 200) -> float:
+def _noise(chance: float, replays: int) -> float:
     """Two standard errors of a share near ``chance``, and never less than for one in a hundred."""
     p = max(chance, 0.01)
     return 2.0 * math.sqrt(2.0 * p * (1.0 - p) / replays)
