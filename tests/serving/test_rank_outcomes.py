@@ -150,7 +150,7 @@ async def test_open_requests_come_with_their_reporter(rank: RankServer, outcome)
         (lambda m: m.open.extend(m.open[:1] * 1024), "open"),
         (lambda m: setattr(m, "reporter", "r" * 257), "reporter"),
         (lambda m: setattr(m.sent_time, "nanos", -1), "sent_time"),
-        (lambda m: setattr(m.outcomes[0], "prompt_tokens", 4_000_000_000), "outcomes[0].prompt_tokens"),
+        (lambda m: setattr(m.outcomes[0], "prompt_tokens", 4 << 29), "outcomes[0].prompt_tokens"),
     ],
 )  # fmt: skip
 async def test_what_is_wrong_with_a_report_is_named(  # type: ignore[no-untyped-def]
