@@ -21,7 +21,7 @@ export class Headline {
     // The name of the model stands first in the words; it is somebody else's text.
     const named = model && words.startsWith(`${model}:`);
     put(this.words, named ? [given(model), visible(words.slice(model.length))] : visible(words));
-    say(this.advice, advice ? `What to do: ${advice}.` : "");
+    say(this.advice, state === "ok" ? "Nothing to do." : `What to do: ${advice}.`);
     this.advice.hidden = !advice;
     document.title = `${model ? WORDS[state] || "Unknown" : "No data"} · drift · shortfirst`;
   }

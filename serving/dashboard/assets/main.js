@@ -77,12 +77,14 @@ class Page {
       return;
     }
     this.connection.className = "connection lost";
-    const since = this.since === null ? "" : `Stale since ${clockSeconds(this.since)}: `;
     const why = kind === "trouble"
       ? "the server could not put the board together; its log says why."
       : "no connection to the rank server; trying again.";
-    say(this.connection, since + why);
-    if (this.board !== null) return;
+    if (this.board !== null) {
+      say(this.connection, `Stale since ${clockSeconds(this.since ?? this.board.at)}: ${why}`);
+      return;
+    }
+    say(this.connection, "Not live");
     const wait = retryAt ? ` Next try in ${Math.max(1, Math.round((retryAt - Date.now()) / 1000))} s.` : "";
     say(this.failed.querySelector("p"), why[0].toUpperCase() + why.slice(1) + wait);
     if (this.failed.parentNode !== this.main) put(this.main, this.failed);

@@ -14,14 +14,17 @@ const worth = ({ efficiency: { value }, usual_efficiency: usual }) => {
   return `${percent(value)} of what perfect forecasts would save${was}`;
 };
 
-const saving = ({ saved_seconds: { value } }) => {
+const saving = ({ saved_seconds: { value, low, high } }) => {
   if (value === null) return "not known yet: needs an hour's requests that had to wait";
-  return value >= 0 ? "saved per request against FCFS, last hour" : "lost per request against FCFS, last hour";
+  const way = value >= 0 ? "saved" : "lost";
+  const chance = low !== null && high !== null && low < 0 && high > 0 ? "; may be chance" : "";
+  return `${way} per request against FCFS, last hour${chance}`;
 };
 
 const tail = (ratio) => {
   if (ratio === null) return "";
-  return ratio <= 1.02 ? "the slowest requests pay nothing for it" : "above 1 the slowest requests pay for it";
+  return ratio <= 1.02 ? "E2EL: the slowest requests pay nothing for ranking"
+    : "E2EL: above 1 the slowest requests pay for ranking";
 };
 
 export const tiles = () => h("dl", { class: "tiles" });
@@ -35,7 +38,7 @@ export const showTiles = (list, model, now) => {
     tile("Kendall tau-b", fixed(all.tau.value), limits(all.tau, fixed),
       all.reference_tau === null ? "no reference yet: it is learned from the first outcomes"
         : `reference ${fixed(all.reference_tau)}; concordance ${interval(all.concordance)}`),
-    tile("p99 E2EL, ranked / FCFS", fixed(all.p99_ratio), tail(all.p99_ratio)),
+    tile("p99, ranked / FCFS", fixed(all.p99_ratio), tail(all.p99_ratio)),
     tile("Unscored", percent(all.unscored, 1), `of the last ${count(all.window)} requests came without a forecast`,
       `${percent(all.censored, 1)} are lower bounds`),
     tile("Under way", count(model.open), `${count(model.held)} held for their place in order, ${count(model.late)} came late`),
