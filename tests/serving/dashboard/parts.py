@@ -34,7 +34,7 @@ TENANTS = ("acme", "globex", "initech")
 
 #: Small enough that a second's worth of traffic fills everything.
 QUICK = MonitorConfig.from_mapping(
-    {"window": 300, "every": 20, "reference_first": 200, "reference_most": 400,
+    {"window": 300, "every": 20, "reference_first": 200, "reference_most": 200,
      "least": 100, "fcfs_least": 200, "slices": {"least": 60}}
 )  # fmt: skip
 
@@ -119,8 +119,10 @@ def traffic(n: int, tau: float, seed: int, start: int = 0, **changes: str) -> li
     begin = time.time() - 7200.0 - made[0].arrival + start
     return [
         replace(
-            o, arrival=o.arrival + begin, finished=o.finished + begin,
-            tenant=TENANTS[(i * i) % 3 if i % 4 else 2], **changes,
+            o,
+            arrival=o.arrival + begin,
+            finished=o.finished + begin,
+            **{"tenant": TENANTS[(i * i) % 3 if i % 4 else 2], **changes},
         )
         for i, o in enumerate(made)
-    ]  # fmt: skip
+    ]

@@ -80,11 +80,11 @@ async def test_an_empty_page_fills_by_itself_and_says_what_the_state_means(
         assert "ReportOutcomes" in text
         assert "alert" not in await page.run("document.title")
         await running.rank()
-        await running.report(traffic(400, 0.6, 3))
+        await running.report(traffic(400, 0.6, 3, tenant="acme"))
         await page.until("document.querySelectorAll('.chart svg').length === 5")
         title = await page.run("document.querySelector('.headline-state').textContent")
         assert title == "OK"
-        await running.report(traffic(500, 0.0, 4, start=400))
+        await running.report(traffic(500, 0.0, 4, start=400, tenant="acme"))
         running.sink.flush()
         await page.until("document.querySelector('.headline-state').textContent === 'Back to FCFS'")
         words = await page.run("document.querySelector('.headline').innerText")
