@@ -14,6 +14,7 @@ from bisect import bisect_right, insort
 from collections import deque
 from dataclasses import dataclass
 
+from drift.opened import Open, OpenRequests
 from ranker.types import Outcome
 
 
@@ -23,17 +24,20 @@ class HoldConfig:
 
     ``keep``: share of completions that the hold should bring back into order. The last percent are
     the longest answers; waiting for them would double the hold and with it the delay of an alarm.
+    ``open``: requests under way that are known at once, and ids that ended that are remembered.
     """
 
     most: int = 1024
     memory: int = 2048
     keep: float = 0.99
+    open: int = 16_384
 
     def __post_init__(self) -> None:
         if self.most < 0:
             raise ValueError(f"hold.most must be >= 0, got {self.most}")
-        if self.memory < 1:
-            raise ValueError(f"hold.memory must be >= 1, got {self.memory}")
+        for name in ("memory", "open"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"hold.{name} must be >= 1, got {getattr(self, name)}")
         if not 0.0 < self.keep <= 1.0:
             raise ValueError(f"hold.keep must lie in (0, 1], got {self.keep}")
 
@@ -41,8 +45,10 @@ class HoldConfig:
 class ArrivalOrder:
     """A reorder buffer: push completions, get outcomes in ascending arrival.
 
-    An outcome that arrives before one already released is late and dropped here (it stays in the
-    store); ``late`` counts them.
+    An open request that is passed by later arrivals comes out at its place as a lower bound
+    (``bounds`` counts them); when it ends it is not given out again (``settled``). An outcome that
+    arrives before one already released, and was not known to be open, is ``late``: it has missed
+    its place and isn't given out either.
     """
 
     def __init__(self, config: HoldConfig) -> None:
@@ -53,17 +59,40 @@ class ArrivalOrder:
         self._recent: deque[tuple[float, int]] = deque()  # arrival, overtakers
         self._arrivals: list[float] = []  # the same, each sorted
         self._overtakers: list[int] = []
+        self._open = OpenRequests(config.open)
         self.late = 0
+        self.bounds = 0
+        self.settled = 0
 
     @property
     def held(self) -> int:
         return len(self._heap)
 
+    @property
+    def open(self) -> int:
+        """Requests known to be under way."""
+        return len(self._open)
+
+    def missed(self, outcome: Outcome) -> bool:
+        """Whether the place of ``outcome`` is gone: :meth:`push` will not give it out."""
+        return outcome.arrival < self._released
+
+    def bounded(self, request_id: str) -> bool:
+        """Whether it was given out as a lower bound and has not ended since."""
+        return self._open.bounded(request_id)
+
+    def note(self, request: Open) -> None:
+        """A request is under way. One whose place is gone can't be entered any more."""
+        if request.arrival >= self._released:
+            self._open.note(request)
+
     def push(self, outcome: Outcome) -> list[Outcome]:
         """Take one completion; return what is now known to be next in arrival order."""
         self._count += 1
         self._measure(outcome.arrival)
-        if outcome.arrival < self._released:
+        if self._open.end(outcome.request_id):
+            self.settled += 1
+        elif self.missed(outcome):
             self.late += 1
         else:
             heapq.heappush(self._heap, (outcome.arrival, self._count, outcome))
@@ -77,7 +106,11 @@ class ArrivalOrder:
     def _release(self, hold: int) -> list[Outcome]:
         out: list[Outcome] = []
         while len(self._heap) > hold:
-            self._released, _, outcome = heapq.heappop(self._heap)
+            arrival, _, outcome = heapq.heappop(self._heap)
+            for request in self._open.passed(arrival):
+                self.bounds += 1
+                out.append(request.bound())
+            self._released = arrival
             out.append(outcome)
         return out
 

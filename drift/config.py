@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from drift.arrival import HoldConfig
-from drift.chart import ChartConfig
+from drift.detectors.concordance_cusum import ChartConfig
+from drift.detectors.pit_cusum import PitConfig
+from drift.slices import SliceConfig
 from drift.states import StateConfig
 
 
@@ -38,7 +40,8 @@ class MonitorConfig:
     ``window``: outcomes of the displayed statistics. ``every``: outcomes between two looks at it.
     ``reference_first``: outcomes from which a reference is learned when none is given, learned
     again at each doubling up to ``reference_most`` while all is well. ``warn_arl`` and
-    ``degraded_arl``: mean outcomes between false alarms of the chart. ``least``: outcomes below
+    ``degraded_arl``: mean outcomes between false alarms of each rank detector, of which there are
+    two. ``least``: outcomes below
     which tau-b alone decides nothing; ``fcfs_least``: the same for ``fcfs``. ``useful_tau``: below
     it, with confidence, forecasts aren't worth scheduling by. ``recover``: share of the reference
     tau-b that the window must regain before ``degraded`` ends. ``fcfs_recover``: the same for
@@ -46,11 +49,11 @@ class MonitorConfig:
     """
 
     window: int = 500
-    every: int = 10
+    every: int = 25
     reference_first: int = 400
     reference_most: int = 1600
-    warn_arl: float = 50_000.0
-    degraded_arl: float = 200_000.0
+    warn_arl: float = 25_000.0
+    degraded_arl: float = 100_000.0
     least: int = 200
     fcfs_least: int = 400
     useful_tau: float = 0.1
@@ -60,7 +63,9 @@ class MonitorConfig:
     streams: int = 32
     history: int = 2_000
     hold: HoldConfig = field(default_factory=HoldConfig)
+    slices: SliceConfig = field(default_factory=SliceConfig)
     chart: ChartConfig = field(default_factory=ChartConfig)
+    scale: PitConfig = field(default_factory=PitConfig)
     states: StateConfig = field(default_factory=StateConfig)
     unscored: UnscoredConfig = field(default_factory=UnscoredConfig)
 
@@ -87,6 +92,12 @@ class MonitorConfig:
         if not 0.0 <= self.useful_tau < 1.0:
             raise ValueError(f"monitor.useful_tau must lie in [0, 1), got {self.useful_tau}")
 
+    @property
+    def of_slices(self) -> MonitorConfig:
+        """For the series of a slice: the same chart at the same rate of false alarms, in outcomes
+        of its own, and cheaper looks."""
+        return replace(self, every=self.slices.every, history=self.slices.history)
+
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> MonitorConfig:
         """From nested tables as TOML gives them. Raises ``ValueError`` on keys it doesn't know."""
@@ -96,7 +107,9 @@ class MonitorConfig:
 
 _PARTS = {
     "hold": HoldConfig,
+    "slices": SliceConfig,
     "chart": ChartConfig,
+    "scale": PitConfig,
     "states": StateConfig,
     "unscored": UnscoredConfig,
 }

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from drift.rotating import RotatingFile, read_parts
 from drift.states import State
 
 log = logging.getLogger(__name__)
@@ -21,9 +20,12 @@ log = logging.getLogger(__name__)
 class Event:
     """One thing that the monitor noticed. Numbers that are not known are ``None``.
 
-    ``kind`` is ``state`` or ``reference``. ``at`` is the arrival (Unix seconds) of the outcome that
+    ``kind`` is ``state``, ``reference`` (one was learned) or ``scale`` (lengths changed as a whole,
+    whatever their order does). ``at`` is the arrival (Unix seconds) of the outcome that
     caused it and ``outcome`` its number within the stream. ``tau`` with its interval is over the
     ``since_change`` outcomes after the estimated change, or the window when there is none.
+    ``lane`` and ``tenant`` are ``None`` where all traffic of the version is meant; ``cause`` (what
+    decayed: order, scale, share scored ...) is empty where it isn't known.
     """
 
     kind: str
@@ -46,6 +48,16 @@ class Event:
     unscored_share: float
     censored_share: float
     message: str
+    lane: str | None = None
+    tenant: str | None = None
+    cause: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What to do about it, one line; empty when there is nothing to decide."""
+        if self.kind == "scale":
+            return "recalibrate the quantiles; the order may be as good as ever"
+        return State[self.state.upper()].advice if self.kind == "state" else ""
 
     @property
     def alert(self) -> bool:
@@ -56,70 +68,57 @@ class Event:
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready; NaN becomes null."""
         values = {key: _plain(value) for key, value in asdict(self).items()}
-        return {**values, "alert": self.alert}
+        return {**values, "alert": self.alert, "advice": self.advice}
 
 
 _NAMES = frozenset(f.name for f in fields(Event))
 
 
 class EventLog:
-    """Appends events to a file, one flushed line each; safe from several threads."""
+    """Appends events to a file, one flushed line each; safe from several threads and processes.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
+    A file of ``max_bytes`` is put aside under the next number, and the last ``keep`` of those stay.
+    """
+
+    def __init__(self, path: Path, max_bytes: int = 16 << 20, keep: int = 4) -> None:
+        self._file = RotatingFile(path, max_bytes, keep)
 
     def append(self, events: Sequence[Event], now: float) -> None:
         """Write ``events``; ``now`` is Unix seconds. Returns when they are on disk.
 
-        Raises ``OSError``. A line that a crash or a full disk cut off is ended first, so that what
-        follows stays readable.
+        Raises ``OSError``.
         """
-        if not events:
-            return
         lines = "".join(
             json.dumps({"logged": now, **event.as_dict()}, ensure_ascii=False) + "\n"
             for event in events
-        ).encode()
-        with self._lock:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            # One write to a file opened for appending, so that two processes don't mix lines.
-            handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-            try:
-                size = os.fstat(handle).st_size
-                if size and os.pread(handle, 1, size - 1) != b"\n":
-                    lines = b"\n" + lines
-                while lines:  # a write may take less than it is given
-                    lines = lines[os.write(handle, lines) :]
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        )
+        if lines:
+            self._file.append(lines.encode())
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Events of a log, oldest first; none when there is no file.
+    """Events of a log and of what was rotated out of it, oldest first; none when there is no file.
 
     A last line without an end is being written, or was cut off by a crash: it is passed over. So
     are other lines that are no events, and their count is logged as a warning at the end.
     """
-    if not path.exists():
-        return
-    skipped: list[int] = []
-    # A cut may go through a character, and must not make the rest unreadable.
-    with path.open(encoding="utf-8", errors="replace") as lines:
+    for name, content in read_parts(path):
+        skipped: list[int] = []
+        # A cut may go through a character, and must not make the rest unreadable.
+        lines = content.decode(errors="replace").split("\n")
         for number, line in enumerate(lines, start=1):
             event = _event(line)
             if event is not None:
                 yield event
-            elif line.strip() and line.endswith("\n"):
+            elif line.strip() and number < len(lines):
                 skipped.append(number)
-    if skipped:
-        log.warning(
-            "%s: %d lines are no drift events and were passed over, the first is line %d",
-            path,
-            len(skipped),
-            skipped[0],
-        )
+        if skipped:
+            log.warning(
+                "%s: %d lines are no drift events and were passed over, the first is line %d",
+                name,
+                len(skipped),
+                skipped[0],
+            )
 
 
 def _event(line: str) -> Event | None:

@@ -2,35 +2,65 @@
 
 from __future__ import annotations
 
-from drift.cohorts import Cohort
 from drift.config import MonitorConfig, UnscoredConfig
+from drift.recent import Recent
 from drift.reference import Reference
 from drift.states import NO_EVIDENCE, Evidence, State
 from drift.tau import Tau
 
+#: What evidence says has decayed.
+ORDER, SCALE, UNSCORED = "order", "scale", "unscored"
+
+#: Share of a limit down to which a height keeps the state that it brought about.
+KEEP = 0.5
+
 
 def from_chart(height: float, reference: Reference) -> Evidence:
     """Concordance has stayed below the allowance: the sensitive, sequential test."""
-    stay = State.WARN if height >= reference.warn_limit / 2.0 else State.OK
-    if height >= reference.degraded_limit:
-        return Evidence(
-            State.DEGRADED,
-            State.DEGRADED,
-            (
-                f"concordance chart {height:.1f} reached {reference.degraded_limit:.1f}, "
-                f"a false alarm once in {reference.calibration.arl[1]:,.0f} outcomes",
-            ),
-        )
-    if height >= reference.warn_limit:
-        return Evidence(
-            State.WARN,
-            State.WARN,
-            (
-                f"concordance chart {height:.1f} reached {reference.warn_limit:.1f}, "
-                f"a false alarm once in {reference.calibration.arl[0]:,.0f} outcomes",
-            ),
-        )
-    return Evidence(State.OK, stay)
+    return _from_height(height, reference.calibration.limits, reference, "concordance chart", ".1f")
+
+
+def from_window(window: Tau, full: bool, reference: Reference) -> Evidence:
+    """tau-b of the window has fallen from the reference's: the test for slow decay."""
+    if not full or not window.defined or reference.window is None:
+        return NO_EVIDENCE
+    fall = reference.window.reference - window.value
+    return _from_height(fall, reference.window.limits, reference, "fall of the window's tau-b")
+
+
+def from_scale(height: float, longer: bool, reference: Reference) -> Evidence:
+    """Lengths no longer fit their forecasts. That is no loss of order: it never goes beyond
+    ``warn``."""
+    if reference.scale is None:
+        return NO_EVIDENCE
+    limit = reference.scale.limits[1]
+    if height < limit:
+        return Evidence(State.OK, State.WARN if height >= KEEP * limit else State.OK)
+    word = "longer" if longer else "shorter"
+    reason = (
+        f"answers are {word} than forecast, chart {height:.1f} reached {limit:.1f}: recalibrate "
+        f"the quantiles; that alone says nothing of order"
+    )
+    return Evidence(State.WARN, State.WARN, (reason,), SCALE)
+
+
+def _from_height(
+    height: float,
+    limits: tuple[float, ...],
+    reference: Reference,
+    what: str,
+    digits: str = ".2f",
+) -> Evidence:
+    for state, limit, arl in reversed(
+        list(zip((State.WARN, State.DEGRADED), limits, reference.calibration.arl, strict=True))
+    ):
+        if height >= limit:
+            reason = (
+                f"{what} {height:{digits}} reached {limit:{digits}}, "
+                f"a false alarm once in {arl:,.0f} outcomes"
+            )
+            return Evidence(state, state, (reason,), ORDER)
+    return Evidence(State.OK, State.WARN if height >= KEEP * limits[0] else State.OK)
 
 
 def from_recovery(
@@ -62,6 +92,7 @@ def from_order(state: State, since_change: Tau, config: MonitorConfig) -> Eviden
             f"tau-b {since_change.value:.2f} [{since_change.low:.2f}, {since_change.high:.2f}] "
             f"over the {since_change.n} outcomes since the change is not above 0",
         ),
+        ORDER,
     )
 
 
@@ -77,21 +108,23 @@ def from_usefulness(window: Tau, config: MonitorConfig, learnable: bool) -> Evid
                 f"tau-b {window.value:.2f} [{window.low:.2f}, {window.high:.2f}] is below "
                 f"{config.useful_tau:.2f}: forecasts hardly order",
             ),
+            ORDER,
         )
     if not learnable:
         return Evidence(
             State.DEGRADED,
             State.DEGRADED,
             ("no reference can be learned: forecasts order no better than chance",),
+            ORDER,
         )
     return Evidence(State.OK, State.DEGRADED if window.value < config.useful_tau else State.OK)
 
 
-def from_unscored(cohort: Cohort, config: UnscoredConfig) -> Evidence:
+def from_unscored(recent: Recent, config: UnscoredConfig) -> Evidence:
     """Requests without a forecast are served first come, first served, however good the ranker."""
-    if cohort.outcomes < config.least:
+    if len(recent) < config.least:
         return NO_EVIDENCE
-    share = cohort.unscored_share
+    share = recent.unscored_share
     enter = stay = State.OK
     for state, limit in (
         (State.WARN, config.warn),
@@ -102,5 +135,7 @@ def from_unscored(cohort: Cohort, config: UnscoredConfig) -> Evidence:
             enter = state
         if share >= limit * config.keep:
             stay = state
-    reason = f"{share:.0%} of the last {cohort.outcomes} requests had no forecast"
-    return Evidence(enter, stay, (reason,) if enter > State.OK else ())
+    if enter is State.OK:
+        return Evidence(enter, stay)
+    reason = f"{share:.0%} of the last {len(recent)} requests had no forecast"
+    return Evidence(enter, stay, (reason,), UNSCORED)

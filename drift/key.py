@@ -4,14 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Lane and tenant of the series that holds everybody who has none of their own.
+OTHER = "(other)"
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
     """One served model and one ranker version: scores compare only within a version.
 
-    ``ranker`` and ``version`` are empty for requests that came before any ranker was seen.
+    ``ranker`` and ``version`` are empty for requests that came before any ranker was seen. With
+    ``lane`` and ``tenant`` it is a slice of that version's traffic; both are ``None`` for all.
     """
 
     served_model: str
     ranker: str
     version: str
+    lane: str | None = None
+    tenant: str | None = None
+
+    @property
+    def whole(self) -> Key:
+        """The version that this is a slice of."""
+        return Key(self.served_model, self.ranker, self.version)
+
+    @property
+    def sliced(self) -> bool:
+        return self.tenant is not None
+
+    @property
+    def label(self) -> str:
+        """Which part of the traffic, in words."""
+        if self.lane is None or self.tenant is None:
+            return "all"
+        if self.tenant == OTHER:
+            return "everybody else"
+        parts = (("tenant", self.tenant), ("lane", self.lane))
+        return ", ".join(f"{what} {name}" for what, name in parts if name) or "no tenant"

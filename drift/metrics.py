@@ -1,35 +1,36 @@
-"""The monitor's state for Prometheus, read when scraped."""
+"""The monitor's state for Prometheus, read when scraped.
+
+Labels are bounded: served models and versions by ``monitor.streams``, slices by ``slices.total``,
+reporters by what is remembered of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from drift.key import Key
-from drift.monitor import Snapshot
+from drift.board import Board, Faults, ModelBoard, Series
 from drift.states import State
-from engine.efficiency import Efficiency
 
 _LABELS = ("served_model", "ranker", "version")
+_SLICE = (*_LABELS, "lane", "tenant")
 
 
 class Watched(Protocol):
     """What is scraped: ``drift.sink.MonitoredStore`` is one."""
 
-    def snapshots(self) -> Sequence[Snapshot]: ...
+    def board(self) -> Board: ...
 
     def counts(self) -> Mapping[tuple[str, bool, str], int]: ...
-
-    def efficiencies(self) -> Mapping[Key, Efficiency]: ...
 
 
 class DriftCollector(Collector):
     """Register once: ``registry.register(DriftCollector(sink))``.
 
-    Only the stream that a served model uses now is exported: a replaced ranker stops alerting.
+    Only the ranker version that a served model uses now is exported: a replaced one stops alerting.
     Gauges that aren't known yet (no reference, nothing scored) are absent rather than zero.
     """
 
@@ -40,73 +41,177 @@ class DriftCollector(Collector):
         return []  # nothing to read yet when it is registered
 
     def collect(self) -> Iterator[Metric]:
-        gauges = {name: GaugeMetricFamily(name, text, labels=_LABELS) for name, text in _GAUGES}
-        state = GaugeMetricFamily(
-            "shortfirst_drift_state",
-            "0 ok, 1 warn, 2 degraded, 3 fcfs: how far forecasts can be trusted.",
-            labels=_LABELS,
-        )
-        for snapshot in self._watched.snapshots():
-            if not snapshot.current:
-                continue
-            labels = (snapshot.key.served_model, snapshot.key.ranker, snapshot.key.version)
-            state.add_metric(labels, float(State(snapshot.state)))
-            for name, value in _values(snapshot).items():
-                if value is not None and value == value:  # NaN is not equal to itself
-                    gauges[name].add_metric(labels, float(value))
+        board = self._watched.board()
+        gauges = _Gauges()
+        for model in board.models:
+            _whole(gauges, model)
+            for row in model.slices:
+                _slice(gauges, row)
+        for reporter in board.reporters:
+            labels = (reporter.reporter,)
+            for name, value in (
+                ("reporter_last_timestamp_seconds", reporter.last_report),
+                ("reporter_clock_ahead_seconds", reporter.clock_ahead_seconds),
+                ("reporter_suspect", float(bool(reporter.notes))),
+            ):
+                gauges.add(f"shortfirst_drift_{name}", labels, value)
+        yield from gauges.families()
         outcomes = CounterMetricFamily(
             "shortfirst_drift_outcomes",
             "Outcomes stored since the start.",
             labels=("served_model", "scored", "finish_reason"),
         )
-        for (model, scored, reason), count in sorted(self._watched.counts().items()):
-            outcomes.add_metric((model, str(scored).lower(), reason), count)
-        worth = GaugeMetricFamily(
-            "shortfirst_drift_sjf_efficiency_ratio",
-            "Share of an oracle's gain over FCFS that the forecasts gain, window replayed.",
-            labels=(*_LABELS, "mean"),
-        )
-        for key, found in self._watched.efficiencies().items():
-            for mean, share in (("e2el", found.e2el), ("per_token", found.per_token)):
-                if share == share:
-                    worth.add_metric((key.served_model, key.ranker, key.version, mean), share)
-        yield state
-        yield worth
-        yield from gauges.values()
+        for (served_model, scored, reason), count in sorted(self._watched.counts().items()):
+            outcomes.add_metric((served_model, str(scored).lower(), reason), count)
         yield outcomes
+        yield from _faults(board.faults)
 
 
-_GAUGES = (
-    ("shortfirst_drift_tau", "Kendall tau-b of score and realised length, window."),
-    ("shortfirst_drift_tau_low", "Lower end of its 95% interval."),
-    ("shortfirst_drift_tau_high", "Upper end of its 95% interval."),
-    ("shortfirst_drift_reference_tau", "tau-b when the reference was learned."),
-    ("shortfirst_drift_chart", "Height of the concordance chart (CUSUM)."),
-    ("shortfirst_drift_chart_limit", "Height at which it calls the forecasts degraded."),
-    ("shortfirst_drift_unscored_ratio", "Share of requests without a forecast, window."),
-    ("shortfirst_drift_censored_ratio", "Share of lengths that are lower bounds, window."),
-    ("shortfirst_drift_coverage_p50", "Share of answers within their forecast median, window."),
-    ("shortfirst_drift_coverage_p90", "Share of answers within their forecast p90, window."),
-    ("shortfirst_drift_last_arrival_timestamp_seconds", "Arrival of the newest one weighed."),
-    ("shortfirst_drift_held", "Outcomes held back for arrival order."),
-    ("shortfirst_drift_late", "Outcomes that came too late for arrival order, not weighed."),
-)
+class _Gauges:
+    """Families in the order in which they are first met."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, GaugeMetricFamily] = {}
+
+    def add(
+        self, name: str, values: tuple[str, ...], value: float | None, *extra: tuple[str, str]
+    ) -> None:
+        """One sample, unless it is not known; ``extra`` are further labels with their values."""
+        if value is None:
+            return
+        if name not in self._families:
+            text, labels = _HELP[name]
+            names = (*labels, *(label for label, _ in extra))
+            self._families[name] = GaugeMetricFamily(name, text, labels=names)
+        self._families[name].add_metric((*values, *(v for _, v in extra)), float(value))
+
+    def families(self) -> Iterator[Metric]:
+        yield from self._families.values()
 
 
-def _values(snapshot: Snapshot) -> dict[str, float | None]:
-    cohort, reference = snapshot.cohort, snapshot.reference
-    return {
-        "shortfirst_drift_tau": cohort.tau.value,
-        "shortfirst_drift_tau_low": cohort.tau.low,
-        "shortfirst_drift_tau_high": cohort.tau.high,
-        "shortfirst_drift_reference_tau": reference.tau.value if reference else None,
-        "shortfirst_drift_chart": snapshot.chart,
-        "shortfirst_drift_chart_limit": reference.degraded_limit if reference else None,
-        "shortfirst_drift_unscored_ratio": cohort.unscored_share,
-        "shortfirst_drift_censored_ratio": cohort.censored_share,
-        "shortfirst_drift_coverage_p50": cohort.coverage_p50,
-        "shortfirst_drift_coverage_p90": cohort.coverage_p90,
-        "shortfirst_drift_last_arrival_timestamp_seconds": cohort.last_arrival,
-        "shortfirst_drift_held": snapshot.held,
-        "shortfirst_drift_late": snapshot.late,
-    }
+def _whole(gauges: _Gauges, model: ModelBoard) -> None:
+    row = model.overall
+    labels = (row.served_model, row.ranker, row.version)
+    for name, value in (
+        ("state", float(State[row.state.upper()])),
+        ("tau", row.tau.value),
+        ("tau_low", row.tau.low),
+        ("tau_high", row.tau.high),
+        ("reference_tau", row.reference_tau),
+        ("concordance", row.concordance.value),
+        ("concordance_low", row.concordance.low),
+        ("concordance_high", row.concordance.high),
+        ("chart", row.chart),
+        ("chart_limit", row.chart_degraded),
+        ("unscored_ratio", row.unscored),
+        ("censored_ratio", row.censored),
+        ("coverage_p50", row.coverage_p50),
+        ("coverage_p90", row.coverage_p90),
+        ("last_arrival_timestamp_seconds", row.last_arrival),
+        ("usual_efficiency_ratio", row.usual_efficiency),
+        ("p99_ratio", row.p99_ratio),
+        ("saved_seconds", row.saved_seconds.value),
+        ("held", model.held),
+        ("late", model.late),
+        ("open", model.open),
+        ("survivorship", float(bool(model.survival))),
+    ):
+        gauges.add(f"shortfirst_drift_{name}", labels, value)
+    for mean, found in (("e2el", row.efficiency), ("per_token", row.efficiency_per_token)):
+        for end, value in (("ratio", found.value), ("low", found.low), ("high", found.high)):
+            name = f"shortfirst_drift_sjf_efficiency_{end}"
+            gauges.add(name, labels, value, ("mean", mean))
+    for shift in model.shifts:
+        gauges.add("shortfirst_drift_shift_psi", labels, shift.psi, ("feature", shift.name))
+        name = "shortfirst_drift_shift_distance"
+        gauges.add(name, labels, shift.distance, ("feature", shift.name))
+    for band in model.bands:
+        name = "shortfirst_drift_pair_accuracy_ratio"
+        gauges.add(name, labels, band.accuracy, ("from_tokens", str(band.low)))
+
+
+def _slice(gauges: _Gauges, row: Series) -> None:
+    labels = (row.served_model, row.ranker, row.version, row.lane or "", row.tenant or "")
+    for name, value in (
+        ("state", float(State[row.state.upper()])),
+        ("tau", row.tau.value),
+        ("reference_tau", row.reference_tau),
+        ("efficiency_ratio", row.efficiency.value),
+        ("traffic_ratio", row.traffic),
+        ("unscored_ratio", row.unscored),
+        ("harm", row.harm),
+    ):
+        gauges.add(f"shortfirst_drift_slice_{name}", labels, value)
+
+
+def _faults(faults: Faults) -> Iterator[Metric]:
+    for name, text, value in (
+        ("duplicates", "Reports of outcomes that were known.", faults.duplicates),
+        ("conflicts", "Those of them with other numbers; the first count.", faults.conflicts),
+        ("bounds", "Open requests that entered as lower bounds.", faults.bounds),
+        ("settled", "Those of them that ended since.", faults.settled),
+        ("clock_mended", "Outcomes whose times were put right.", faults.clock),
+        ("refused", "Outcomes that could not be stored and were not taken.", faults.refused),
+    ):
+        yield CounterMetricFamily(f"shortfirst_drift_{name}", text, value=value)
+
+
+def _described() -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
+    for labels, prefix, texts in (
+        (_LABELS, "", _WHOLE_HELP),
+        (_SLICE, "slice_", _SLICE_HELP),
+        (("reporter",), "reporter_", _REPORTER_HELP),
+    ):
+        for name, text in texts.items():
+            yield f"shortfirst_drift_{prefix}{name}", (text, labels)
+
+
+_WHOLE_HELP = {
+    "state": "0 ok, 1 warn, 2 degraded, 3 fcfs: how far forecasts can be trusted.",
+    "tau": "Kendall tau-b of score and realised length, window.",
+    "tau_low": "Lower end of its 95% interval.",
+    "tau_high": "Upper end of its 95% interval.",
+    "reference_tau": "tau-b when the reference was learned.",
+    "concordance": "Harrell's C of score and realised length, window.",
+    "concordance_low": "Lower end of its 95% interval.",
+    "concordance_high": "Upper end of its 95% interval.",
+    "chart": "Height of the concordance chart (CUSUM).",
+    "chart_limit": "Height at which it calls the forecasts degraded.",
+    "unscored_ratio": "Share of requests without a forecast, window.",
+    "censored_ratio": "Share of lengths that are lower bounds, window.",
+    "coverage_p50": "Share of answers within their forecast median, window.",
+    "coverage_p90": "Share of answers within their forecast p90, window.",
+    "last_arrival_timestamp_seconds": "Arrival of the newest one weighed.",
+    "sjf_efficiency_ratio": "Share of an oracle's gain over FCFS that the forecasts gain, window "
+    "replayed.",
+    "sjf_efficiency_low": "Lower end of its 95% interval.",
+    "sjf_efficiency_high": "Upper end of its 95% interval.",
+    "usual_efficiency_ratio": "SJF efficiency of mean E2EL while all was well.",
+    "p99_ratio": "p99 E2EL of the replay in forecast order over that of FCFS.",
+    "saved_seconds": "E2EL saved per request against FCFS, last hour's load, window.",
+    "shift_psi": "Population stability index against the reference, window.",
+    "shift_distance": "Kolmogorov-Smirnov distance from the reference, window.",
+    "pair_accuracy_ratio": "Share of pairs ordered rightly, by length of the longer one, window.",
+    "held": "Outcomes held back for arrival order.",
+    "late": "Outcomes that came too late for arrival order, not on the chart.",
+    "open": "Requests known to be under way.",
+    "survivorship": "1 when what was ranked and what is reported do not fit together.",
+}
+
+_SLICE_HELP = {
+    "state": "State of one lane and tenant: 0 ok, 1 warn, 2 degraded, 3 fcfs.",
+    "tau": "Kendall tau-b of one lane and tenant, window.",
+    "reference_tau": "tau-b when its reference was learned.",
+    "efficiency_ratio": "SJF efficiency of mean E2EL of one lane and tenant.",
+    "traffic_ratio": "Its share of its served model's traffic of late.",
+    "unscored_ratio": "Share of its requests without a forecast, window.",
+    "harm": "Efficiency lost times share of traffic.",
+}
+
+_REPORTER_HELP = {
+    "last_timestamp_seconds": "When it reported last.",
+    "clock_ahead_seconds": "How far its clock is ahead of the service's; below 0: behind.",
+    "suspect": "1 when its reports look wrong: clock, lateness, long ones left out.",
+}
+
+_HELP = dict(_described())

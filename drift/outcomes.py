@@ -7,6 +7,8 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,17 @@ _INSERT = (
     f"INSERT INTO outcomes ({_COLUMNS}) VALUES ({', '.join('?' * 15)}) "
     "ON CONFLICT (request_id) DO NOTHING"
 )
+_FIRST = "SELECT served_model, output_tokens, finish_reason FROM outcomes WHERE request_id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """``new`` outcomes in order; ``duplicates`` were known, and ``conflicts`` of those were first
+    reported with another length, end or model. What was first stays."""
+
+    new: list[Outcome]
+    duplicates: int
+    conflicts: int
 
 
 class OutcomeStore:
@@ -110,29 +123,41 @@ class OutcomeStore:
         if "novelty" not in columns:
             self._db.execute("ALTER TABLE outcomes ADD COLUMN novelty REAL")
 
-    def insert(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Store ``outcomes`` in one transaction; return those that were new, in order.
+    def put(self, outcomes: Sequence[Outcome]) -> Stored:
+        """Store ``outcomes`` in one transaction; say which were new.
 
         When this returns they are on disk; when it raises (``sqlite3.Error``) none of them is.
         """
         new: list[Outcome] = []
+        conflicts = 0
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 for outcome in outcomes:
                     if self._db.execute(_INSERT, _row(outcome)).rowcount == 1:
                         new.append(outcome)
+                    else:
+                        first = self._db.execute(_FIRST, (outcome.request_id,)).fetchone()
+                        conflicts += first != (
+                            outcome.served_model,
+                            outcome.output_tokens,
+                            str(outcome.finish_reason),
+                        )
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
-        return new
+        return Stored(new, len(outcomes) - len(new), conflicts)
+
+    def insert(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """:meth:`put`; return those that were new, in order."""
+        return self.put(outcomes).new
 
     def store(self, outcomes: Sequence[Outcome]) -> tuple[int, int]:
-        """Store ``outcomes``; return how many were new and how many were known."""
-        new = len(self.insert(outcomes))
-        return new, len(outcomes) - new
+        """:meth:`put`; return how many were new and how many were known."""
+        stored = self.put(outcomes)
+        return len(stored.new), stored.duplicates
 
     def __len__(self) -> int:
         with self._lock:
@@ -169,11 +194,17 @@ class OutcomeStore:
             self._db.close()
 
 
+@lru_cache(maxsize=64)
+def _levels(levels: tuple[float, ...]) -> str:
+    """Most forecasts share theirs."""
+    return json.dumps(levels)
+
+
 def _row(o: Outcome) -> tuple[Any, ...]:
     forecast: tuple[Any, ...] = (None,) * 6
     if (f := o.forecast) is not None:
-        levels, quantiles = json.dumps(f.levels), json.dumps(f.quantiles)
-        forecast = (f.ranker, f.version, f.score, levels, quantiles, f.novelty)
+        quantiles = json.dumps(f.quantiles)
+        forecast = (f.ranker, f.version, f.score, _levels(f.levels), quantiles, f.novelty)
     return (
         o.request_id,
         o.served_model,

@@ -6,11 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from drift.chart import Calibration, Sample, calibrate
 from drift.config import MonitorConfig
+from drift.detectors.concordance_cusum import Calibration, calibrate
+from drift.detectors.observation import Observation
+from drift.detectors.pit_cusum import PitCusum, PitFit
+from drift.detectors.sample import Sample
+from drift.detectors.tau_window import TauWindow, TauWindowConfig, TauWindowFit
 from drift.files import write_whole
 from drift.key import Key
 from drift.tau import Tau, kendall_tau
@@ -19,14 +24,18 @@ from ranker.types import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """tau-b of the reference outcomes and the chart calibrated on them.
+    """tau-b of the reference outcomes and the detectors calibrated on them.
 
-    ``calibration.limits`` are those of ``warn`` and ``degraded``.
+    All limits are those of ``warn`` and ``degraded``. ``calibration`` is the concordance chart's.
+    ``window`` is ``None`` while the reference is shorter than two windows, which then say little of
+    each other; ``scale`` when lengths and forecasts do not tell.
     """
 
     outcomes: int
     tau: Tau
     calibration: Calibration
+    window: TauWindowFit | None = None
+    scale: PitFit | None = None
 
     @classmethod
     def learn(cls, outcomes: Sequence[Outcome], config: MonitorConfig) -> Reference:
@@ -42,7 +51,15 @@ class Reference:
         arl = (config.warn_arl, config.degraded_arl)
         calibration = calibrate(sample, arl, config.chart)
         tau = kendall_tau(sample.scores, sample.tokens, sample.censored, config.confidence)
-        return cls(len(sample), tau, calibration)
+        window = scale = None
+        if len(sample) >= 2 * config.window:
+            sliding = TauWindowConfig(
+                config.window, config.every, length=max(4096, 8 * config.window)
+            )
+            window = TauWindow(sliding).fit(sample, arl, config.chart.bootstrap)
+        if sample.pit is not None and len(np.unique(sample.pit)) > 1:
+            scale = PitCusum(config.scale).fit(sample, arl, config.chart.bootstrap)
+        return cls(len(sample), tau, calibration, window, scale)
 
     @property
     def warn_limit(self) -> float:
@@ -60,12 +77,7 @@ class Reference:
 
 def sample_of(outcomes: Sequence[Outcome]) -> Sample:
     """Arrays of the scored ones among ``outcomes``."""
-    scored = [(o.forecast.score, o) for o in outcomes if o.forecast is not None]
-    return Sample(
-        np.array([score for score, _ in scored], dtype=np.float64),
-        np.array([o.output_tokens for _, o in scored], dtype=np.int64),
-        np.array([o.finish_reason.censored for _, o in scored], dtype=np.bool_),
-    )
+    return Sample.of([o for o in map(Observation.of, outcomes) if o is not None])
 
 
 def save_references(path: Path, references: Mapping[Key, Reference]) -> None:
@@ -91,7 +103,24 @@ def load_references(path: Path) -> dict[Key, Reference]:
 
 
 def _reference(
-    outcomes: int, tau: dict[str, float], calibration: dict[str, float | list[float]]
+    outcomes: int,
+    tau: dict[str, Any],
+    calibration: dict[str, Any],
+    window: dict[str, Any] | None = None,
+    scale: dict[str, Any] | None = None,
 ) -> Reference:
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in calibration.items()}
-    return Reference(outcomes, Tau(**tau), Calibration(**values))  # type: ignore[arg-type]
+    found = None
+    if window is not None:
+        settings = TauWindowConfig(**window["config"])
+        found = TauWindowFit(**_tuples({**window, "config": settings}))
+    return Reference(
+        outcomes,
+        Tau(**tau),
+        Calibration(**_tuples(calibration)),
+        found,
+        None if scale is None else PitFit(**_tuples(scale)),
+    )
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}

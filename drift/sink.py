@@ -4,37 +4,52 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from drift.baselines_file import load_baselines, save_baselines
+from drift.board import Board, board
 from drift.config import MonitorConfig
-from drift.efficiency import ReplayConfig, efficiency
+from drift.delivery import Delivery, Receipt
 from drift.events import Event, EventLog
+from drift.figures import Faults
 from drift.key import Key
 from drift.monitor import Monitor, Snapshot
+from drift.opened import Open
 from drift.outcomes import OutcomeStore
 from drift.reference import load_references, save_references
+from drift.reporters import Reporters
 from drift.stream import Point
+from drift.survivors import Survivors
+from drift.valuer import ValueConfig, Valuer
 from engine.efficiency import Efficiency
-from ranker.types import Outcome
+from ranker.types import Forecast, Outcome
 
 log = logging.getLogger(__name__)
+
+#: Labels that outcomes are counted by at most, whatever served models reporters name.
+_LABELS = 512
 
 
 class MonitoredStore:
     """An outcome sink that is watched. Safe for several threads.
 
     ``clock`` gives Unix seconds, for the log alone. A duplicate is not weighed twice. Trouble with
-    the monitor or the event log never fails a report: what is on disk is acknowledged. The window
-    of a stream is replayed for its SJF efficiency every ``replay_every`` outcomes.
+    the monitor or the event log never fails a report: what is on disk is acknowledged. The windows
+    of the series are replayed for their SJF efficiency in turn, as ``value`` says; a replay takes
+    its time after the report is on disk and may hold up the acknowledgement by as much.
 
     The log of events is a record for people and not exact across restarts; the state always is what
     the stored outcomes give. An event is logged after the outcomes that caused it are on disk, so a
     crash between the two, or trouble with the log's disk, leaves it out for good: the replay of a
     restart tells what it finds to ``recover``'s caller alone. And what :meth:`close` weighed ahead
     of its order is weighed again in order after a restart, so a change of state that the flush
-    brought about can be logged a second time, at a slightly later outcome.
+    brought about can be logged a second time, at a slightly later outcome. Requests under way are
+    not stored: their engine tells of them again, and one that had entered as a lower bound before
+    the restart counts as late when it ends.
     """
 
     def __init__(
@@ -44,11 +59,8 @@ class MonitoredStore:
         events: EventLog,
         clock: Callable[[], float],
         on_event: Callable[[Event], None] | None = None,
-        replay: ReplayConfig | None = None,
-        replay_every: int = 250,
+        value: ValueConfig | None = None,
     ) -> None:
-        if replay_every < 1:
-            raise ValueError(f"replay_every must be >= 1, got {replay_every}")
         self._store = store
         self._monitor = monitor
         self._events = events
@@ -56,9 +68,11 @@ class MonitoredStore:
         self._on_event = on_event
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, bool, str], int] = {}
-        self._replay = replay
-        self._replay_every = replay_every
-        self._replayed: dict[str, tuple[int, Key, Efficiency | None]] = {}
+        self._valuer = Valuer(value)
+        self._unasked, self._asked = 0, float("-inf")
+        self._reporters = Reporters()
+        self._survivors: OrderedDict[Key, Survivors] = OrderedDict()
+        self._faults = Faults()
 
     @classmethod
     def open(
@@ -68,6 +82,7 @@ class MonitoredStore:
         clock: Callable[[], float],
         config: MonitorConfig | None = None,
         on_event: Callable[[Event], None] | None = None,
+        value: ValueConfig | None = None,
     ) -> MonitoredStore:
         """A sink on two files, made when missing, with the monitor where a restart left it.
 
@@ -79,21 +94,58 @@ class MonitoredStore:
         except BaseException:
             store.close()
             raise
-        return cls(store, monitor, EventLog(events), clock, on_event)
+        return cls(store, monitor, EventLog(events), clock, on_event, value)
 
-    def store(self, outcomes: Sequence[Outcome]) -> tuple[int, int]:
-        """Store ``outcomes`` durably; return how many were new and how many were known.
+    def receive(self, delivery: Delivery, received: float) -> Receipt:
+        """Store what a reporter handed over at Unix second ``received`` durably, then weigh it.
 
-        Raises ``sqlite3.Error`` when they could not be stored; then none of them was.
+        Times of a clock that is ahead or behind are put right first. Raises ``sqlite3.Error`` when
+        the outcomes could not be stored; then none of them was.
         """
         with self._lock:  # the monitor sees outcomes in the order in which they were stored
-            new = self._store.insert(outcomes)
-            for outcome in new:
+            delivery, mended = self._reporters.put_right(delivery, received)
+            try:
+                stored = self._store.put(delivery.outcomes)
+            except Exception:
+                refused = self._faults.refused + len(delivery.outcomes)
+                self._faults = replace(self._faults, refused=refused)
+                raise
+            reporter = self._reporters.of(delivery.reporter)
+            reporter.took(stored.new)
+            late = self._monitor.totals[0]
+            for outcome in stored.new:
                 self._count(outcome)
                 self._guarded(partial(self._monitor.update, outcome))
-            for model in {outcome.served_model for outcome in new}:
-                self._value_order(model)
-        return len(new), len(outcomes) - len(new)
+            reporter.late += max(0, self._monitor.totals[0] - late)
+            self._guarded(partial(self._note, delivery.open))
+            self._faults = replace(
+                self._faults,
+                duplicates=self._faults.duplicates + stored.duplicates,
+                conflicts=self._faults.conflicts + stored.conflicts,
+                clock=self._faults.clock + mended + delivery.mended,
+            )
+        if stored.conflicts:
+            log.warning(
+                "%d outcomes of reporter %r were known with other numbers; the first count",
+                stored.conflicts,
+                delivery.reporter,
+            )
+        if self._value_soon(len(stored.new)):
+            self._value_one()
+        return Receipt(len(stored.new), stored.duplicates, stored.conflicts)
+
+    def store(self, outcomes: Sequence[Outcome]) -> tuple[int, int]:
+        """:meth:`receive` from nobody in particular; how many were new and how many were known."""
+        newest = max((o.finished for o in outcomes), default=0.0)
+        receipt = self.receive(Delivery(outcomes), max(self._clock(), newest))
+        return receipt.stored, receipt.duplicates
+
+    def ranked(self, served_model: str, forecasts: Sequence[Forecast], now: float) -> None:
+        """Forecasts were given out at Unix second ``now``: outcomes of them should come."""
+        with self._lock:
+            for forecast in forecasts:
+                key = Key(served_model, forecast.ranker, forecast.version)
+                self._survivors_of(key).rank(forecast.score, now)
 
     def flush(self) -> None:
         """Weigh what the monitor holds back for order: before the service ends."""
@@ -101,8 +153,14 @@ class MonitoredStore:
             self._guarded(self._monitor.flush)
 
     def snapshots(self) -> list[Snapshot]:
+        """Every ranker version as a whole."""
         with self._lock:
             return self._monitor.snapshots()
+
+    def slices(self, served_model: str) -> list[Snapshot]:
+        """Slices of the version that ``served_model`` uses now."""
+        with self._lock:
+            return self._monitor.slices(served_model)
 
     def history(self, key: Key) -> tuple[Point, ...]:
         with self._lock:
@@ -114,9 +172,27 @@ class MonitoredStore:
             return dict(self._counts)
 
     def efficiencies(self) -> dict[Key, Efficiency]:
-        """The last replay of each stream that its served model uses now."""
+        """The last replay of each ranker version that its served model uses now."""
         with self._lock:
-            return {key: e for _, key, e in self._replayed.values() if e is not None}
+            return {
+                key: found.efficiency
+                for key, _, _ in self._monitor.progress()
+                if not key.sliced and (found := self._valuer.latest(key)) is not None
+            }
+
+    def faults(self) -> Faults:
+        """What went wrong with reports since the start."""
+        with self._lock:
+            late, bounds, settled = self._monitor.totals
+            return replace(self._faults, late=late, bounds=bounds, settled=settled)
+
+    def board(self) -> Board:
+        """All of it, as the dashboard shows it."""
+        faults = self.faults()
+        with self._lock:
+            now = self._clock()
+            looks = {key: survivors.look(now) for key, survivors in self._survivors.items()}
+            return board(self._monitor, self._valuer, now, self._reporters.rows(), faults, looks)
 
     def close(self) -> None:
         """Flush the monitor and close the store."""
@@ -124,35 +200,63 @@ class MonitoredStore:
         self._store.close()
 
     def _count(self, outcome: Outcome) -> None:
-        label = (outcome.served_model, outcome.forecast is not None, str(outcome.finish_reason))
-        self._counts[label] = self._counts.get(label, 0) + 1
+        forecast = outcome.forecast
+        label = (outcome.served_model, forecast is not None, str(outcome.finish_reason))
+        if label in self._counts or len(self._counts) < _LABELS:
+            self._counts[label] = self._counts.get(label, 0) + 1
+        if forecast is not None:
+            key = Key(outcome.served_model, forecast.ranker, forecast.version)
+            self._survivors_of(key).report(forecast.score, outcome.arrival, outcome.finished)
 
-    def _value_order(self, served_model: str) -> None:
-        """Replay the window when it has moved on far enough."""
-        snapshot = self._monitor.snapshot(served_model)
-        if snapshot is None:
-            return
-        before = self._replayed.get(served_model)
-        if before is not None and before[1] == snapshot.key:
-            if snapshot.outcomes - before[0] < self._replay_every:
+    def _survivors_of(self, key: Key) -> Survivors:
+        survivors = self._survivors.get(key)
+        if survivors is None:
+            survivors = self._survivors[key] = Survivors()
+            if len(self._survivors) > 32:
+                self._survivors.popitem(last=False)
+        return survivors
+
+    def _note(self, requests: Sequence[Open]) -> list[Event]:
+        self._monitor.note(requests)
+        return []
+
+    def _value_soon(self, new: int) -> bool:
+        """Whether it is time to ask whose turn it is: not for every outcome that comes alone."""
+        with self._lock:
+            now = self._clock()
+            self._unasked += new
+            if self._unasked < 50 and abs(now - self._asked) < 1.0:
+                return False
+            self._unasked, self._asked = 0, now
+        return True
+
+    def _value_one(self) -> None:
+        """Replay the window of the series whose turn it is, if it is anybody's."""
+        with self._lock:
+            turn = self._valuer.due(self._monitor.progress(), self._clock())
+            if turn is None:
                 return
-        elif snapshot.outcomes < self._replay_every:
-            return
+            window = self._monitor.recent(turn.key)
         try:
-            value = efficiency(self._monitor.recent(snapshot.key), self._replay)
+            found = self._valuer.replay(turn, window)
         except Exception:
             log.exception("the replay for SJF efficiency failed; the outcomes are stored")
-            value = None
-        self._replayed[served_model] = (snapshot.outcomes, snapshot.key, value)
+            return
+        if found is not None:
+            with self._lock:
+                self._valuer.record(turn, found)
 
     def _guarded(self, weigh: Callable[[], list[Event]]) -> None:
         try:
             events = weigh()
+            if not events:
+                return
             for event in events:
                 log.log(logging.WARNING if event.alert else logging.INFO, "%s", event.message)
             self._events.append(events, self._clock())
             if any(event.kind == "reference" for event in events):
                 save_references(references_path(self._store.path), self._monitor.references())
+                save_baselines(baselines_path(self._store.path), self._monitor.baselines())
             if self._on_event is not None:
                 for event in events:
                     self._on_event(event)
@@ -163,6 +267,11 @@ class MonitoredStore:
 def references_path(outcomes: Path) -> Path:
     """Where the references of a store of outcomes are kept: beside it."""
     return outcomes.with_name(outcomes.name + ".references.json")
+
+
+def baselines_path(outcomes: Path) -> Path:
+    """Where the distributions that go with the references are kept: beside them."""
+    return outcomes.with_name(outcomes.name + ".baselines.json")
 
 
 def recover(
@@ -177,8 +286,11 @@ def recover(
     learned: the oldest of the last outcomes may already have drifted. ``on_event`` gets the events
     of the replay; those that a running service had are in its log.
     """
-    references = load_references(references_path(store.path)) if len(store) > last else {}
-    monitor = Monitor(config, references)
+    references, baselines = {}, {}
+    if len(store) > last:
+        references = load_references(references_path(store.path))
+        baselines = load_baselines(baselines_path(store.path))
+    monitor = Monitor(config, references, baselines)
     for outcome in store.by_report(last):
         for event in monitor.update(outcome):
             if on_event is not None:

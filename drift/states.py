@@ -44,11 +44,13 @@ class StateConfig:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """``enter``: the state it is strong enough to enter. ``stay``: to stay in, never lower."""
+    """``enter``: the state it is strong enough to enter. ``stay``: to stay in, never lower.
+    ``cause``: what it says has decayed; empty when nothing has."""
 
     enter: State
     stay: State
     reasons: tuple[str, ...] = ()
+    cause: str = ""
 
     def __post_init__(self) -> None:
         if self.stay < self.enter:
@@ -57,7 +59,12 @@ class Evidence:
     def __or__(self, other: Evidence) -> Evidence:
         """The more severe of each; the reasons of the one that enters higher come first."""
         first, second = (self, other) if self.enter >= other.enter else (other, self)
-        return Evidence(first.enter, max(self.stay, other.stay), (*first.reasons, *second.reasons))
+        return Evidence(
+            first.enter,
+            max(self.stay, other.stay),
+            (*first.reasons, *second.reasons),
+            first.cause or second.cause,
+        )
 
 
 NO_EVIDENCE = Evidence(State.OK, State.OK)

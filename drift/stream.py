@@ -7,14 +7,16 @@ from collections import deque
 from dataclasses import dataclass
 
 from drift import evidence
-from drift.chart import Chart
-from drift.cohorts import Cohort, measure, tau_of
-from drift.concordance import Concordance
 from drift.config import MonitorConfig
+from drift.detectors.concordance_cusum import ConcordanceDetector
+from drift.detectors.cusum import Cusum
+from drift.detectors.observation import Observation
+from drift.detectors.pit_cusum import PitDetector
 from drift.events import Event
 from drift.key import Key
+from drift.recent import Recent
 from drift.reference import Reference
-from drift.states import State, StateMachine
+from drift.states import Evidence, State, StateMachine
 from drift.tau import Tau
 from ranker.types import Outcome
 
@@ -35,22 +37,27 @@ class Point:
 
 
 class Stream:
-    """Feed outcomes in arrival order; unscored ones are those that fell to this stream."""
+    """Feed outcomes in arrival order; unscored ones are those that fell to this stream.
+
+    Order is judged by the concordance chart (abrupt) and by the window's tau-b (slow), scale by the
+    chart of the probability integral transform, which never raises the state beyond ``warn``.
+    """
 
     def __init__(self, key: Key, config: MonitorConfig, reference: Reference | None) -> None:
         self.key = key
         self.reference: Reference | None = None
-        self.chart: Chart | None = None
+        self.rank: ConcordanceDetector | None = None
+        self.scale: PitDetector | None = None
         self.outcomes = 0
         self.history: deque[Point] = deque(maxlen=config.history)
         self._config = config
         self._machine = StateMachine(config.states)
-        self._concordance = Concordance(config.chart.neighbours)
-        self._window: deque[Outcome] = deque(maxlen=config.window)
+        self._window = Recent(config.window, config.confidence)
         self._kept: list[Outcome] = []
         self._learn_at = 0 if reference is not None else config.reference_first
         self._learnable = True
         self._looked = 0
+        self._scaled = False
         if reference is not None:
             self._use(reference)
 
@@ -59,26 +66,25 @@ class Stream:
         return self._machine.state
 
     @property
-    def cohort(self) -> Cohort:
-        """Statistics of the window."""
-        return measure(self._window, self._config.confidence)
+    def chart(self) -> Cusum | None:
+        """The concordance chart, once there is a reference."""
+        return self.rank.chart if self.rank is not None else None
 
     @property
     def recent(self) -> tuple[Outcome, ...]:
         """The window, oldest first."""
-        return tuple(self._window)
+        return self._window.outcomes
 
     def update(self, outcome: Outcome) -> list[Event]:
         """Weigh one outcome. Raises nothing on any valid outcome."""
         self.outcomes += 1
-        self._window.append(outcome)
+        self._window.add(outcome)
         events: list[Event] = []
-        if outcome.forecast is not None:
-            x = self._concordance.update(
-                outcome.forecast.score, outcome.output_tokens, outcome.finish_reason.censored
-            )
-            if self.chart is not None:
-                self.chart.update(x)
+        seen = Observation.of(outcome)
+        if seen is not None:
+            for detector in (self.rank, self.scale):
+                if detector is not None:
+                    detector.update(seen)
             if self._learn_at:
                 self._kept.append(outcome)
                 if len(self._kept) >= self._learn_at:
@@ -89,54 +95,81 @@ class Stream:
 
     def look(self) -> list[Event]:
         """Look at the window now: at the end of a stream."""
-        return self._look(self._window[-1]) if self.outcomes > self._looked else []
+        return self._look(self.recent[-1]) if self.outcomes > self._looked else []
 
     def _crossed(self) -> bool:
-        if self.chart is None or self.reference is None or self.state >= State.DEGRADED:
+        """Whether a chart has just passed a limit: then nobody waits for the next look."""
+        if self.scale is not None and self.scale.drift_detected and not self._scaled:
+            return True
+        if self.rank is None or self.reference is None or self.state >= State.DEGRADED:
             return False
         limit = (
             self.reference.warn_limit if self.state is State.OK else self.reference.degraded_limit
         )
-        return self.chart.value >= limit
+        return self.rank.height >= limit
 
     def _look(self, outcome: Outcome) -> list[Event]:
-        config, cohort = self._config, self.cohort
+        window, tau = self._window, self._window.tau()
         passed, self._looked = self.outcomes - self._looked, self.outcomes
-        found = evidence.from_unscored(cohort, config.unscored)
-        found |= evidence.from_usefulness(cohort.tau, config, self._learnable)
-        since = cohort.tau
-        if self.chart is not None and self.reference is not None:
-            since = self._since_change(cohort.tau)
-            found |= evidence.from_chart(self.chart.value, self.reference)
-            found |= evidence.from_recovery(self.state, cohort.tau, self.reference, config)
-            found |= evidence.from_order(self.state, since, config)
+        found, since = self._evidence(tau)
         moved = self._machine.update(found, passed)
         self.history.append(
             Point(
                 self.outcomes,
                 outcome.arrival,
-                cohort.tau.value,
-                cohort.tau.low,
-                cohort.tau.high,
-                self.chart.value if self.chart is not None else math.nan,
-                cohort.coverage_p50,
-                cohort.coverage_p90,
+                tau.value,
+                tau.low,
+                tau.high,
+                self.rank.height if self.rank is not None else math.nan,
+                *window.coverage(),
                 self.state,
             )
         )
-        if moved is None:
-            return []
-        before, after = moved
-        tau = since if after > before else cohort.tau
-        reasons = found.reasons if after > before else ("evidence stayed below it",)
-        return [self._event("state", outcome, before, cohort, tau, reasons)]
+        events = self._scale_event(outcome, tau)
+        if moved is not None:
+            before, after = moved
+            rose = after > before
+            reasons = found.reasons if rose else ("evidence stayed below it",)
+            cause = found.cause if rose else ""
+            events.append(
+                self._event("state", outcome, before, since if rose else tau, reasons, cause)
+            )
+        return events
 
-    def _since_change(self, window: Tau) -> Tau:
-        """tau-b after the chart last stood at zero, within the window."""
-        assert self.chart is not None
-        scored = [o for o in self._window if o.forecast is not None]
-        count = min(self.chart.since_zero, len(scored))
-        return tau_of(scored[-count:], self._config.confidence) if count else window
+    def _evidence(self, tau: Tau) -> tuple[Evidence, Tau]:
+        """All there is, and tau-b since the estimated change."""
+        config, window, reference = self._config, self._window, self.reference
+        found = evidence.from_unscored(window, config.unscored)
+        found |= evidence.from_usefulness(tau, config, self._learnable)
+        if self.rank is None or reference is None:
+            return found, tau
+        since = tau
+        if self.rank.chart.since_zero and (
+            self.state >= State.DEGRADED or self.rank.height >= reference.warn_limit
+        ):
+            since = window.tau_since(self.rank.chart.since_zero)
+        found |= evidence.from_chart(self.rank.height, reference)
+        found |= evidence.from_window(tau, window.full, reference)
+        found |= evidence.from_recovery(self.state, tau, reference, config)
+        found |= evidence.from_order(self.state, since, config)
+        if self.scale is not None:
+            longer = self.scale.longer.value >= self.scale.shorter.value
+            found |= evidence.from_scale(self.scale.height, longer, reference)
+        return found, since
+
+    def _scale_event(self, outcome: Outcome, tau: Tau) -> list[Event]:
+        """Said once, until the chart has come down to zero."""
+        if self.scale is None or self.reference is None:
+            return []
+        if not self.scale.drift_detected:
+            self._scaled &= self.scale.height > 0.0
+            return []
+        if self._scaled:
+            return []
+        self._scaled = True
+        longer = self.scale.longer.value >= self.scale.shorter.value
+        said = evidence.from_scale(self.scale.height, longer, self.reference)
+        return [self._event("scale", outcome, self.state, tau, said.reasons, said.cause)]
 
     def _learn(self, outcome: Outcome) -> list[Event]:
         """Learn a reference from what came before the chart last left zero."""
@@ -160,28 +193,32 @@ class Stream:
         else:
             self._learn_at = min(2 * self._learn_at, config.reference_most)
         text = (f"tau-b {reference.tau.value:.2f} over {reference.outcomes} outcomes",)
-        return [self._event("reference", outcome, self.state, self.cohort, reference.tau, text)]
+        return [self._event("reference", outcome, self.state, reference.tau, text)]
 
     def _use(self, reference: Reference) -> None:
         self.reference = reference
-        ceiling = reference.degraded_limit
-        if self.chart is None:
-            self.chart = Chart(reference.calibration.allowance, ceiling)
+        allowance, limit = reference.calibration.allowance, reference.degraded_limit
+        if self.rank is None:
+            self.rank = ConcordanceDetector(allowance, limit, self._config.chart.neighbours)
         else:
-            self.chart.allowance, self.chart.ceiling = reference.calibration.allowance, ceiling
+            self.rank.relearn(allowance, limit)
+        self.scale = reference.scale.detector(1) if reference.scale is not None else None
 
     def _event(
         self,
         kind: str,
         outcome: Outcome,
         before: State,
-        cohort: Cohort,
         tau: Tau,
         reasons: tuple[str, ...],
+        cause: str = "",
     ) -> Event:
         chart, reference, key = self.chart, self.reference, self.key
-        name = f"{key.served_model} ({key.ranker or 'no ranker'} {key.version})".replace(" )", ")")
-        what = "reference learned" if kind == "reference" else f"{before} -> {self.state}"
+        model = f"{key.served_model}, {key.label}" if key.sliced else key.served_model
+        name = f"{model} ({key.ranker or 'no ranker'} {key.version})".replace(" )", ")")
+        what = {"reference": "reference learned", "scale": "scale of lengths changed"}.get(
+            kind, f"{before} -> {self.state}"
+        )
         message = f"{name}: {what}; {'; '.join(reasons)}"
         if kind == "state":
             message += f". Advice: {self.state.advice}."
@@ -203,7 +240,10 @@ class Stream:
             reference_tau=reference.tau.value if reference is not None else None,
             chart=chart.value if chart is not None else None,
             chart_limit=reference.degraded_limit if reference is not None else None,
-            unscored_share=cohort.unscored_share,
-            censored_share=cohort.censored_share,
+            unscored_share=self._window.unscored_share,
+            censored_share=self._window.censored_share,
             message=message,
+            lane=key.lane,
+            tenant=key.tenant,
+            cause=cause,
         )

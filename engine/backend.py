@@ -29,7 +29,7 @@ from engine.stats import HELP, Stats
 from engine.stop import StopRule
 from engine.stream import Stream
 from engine.vocabulary import Vocabulary
-from ranker.types import Forecast
+from ranker.types import Forecast, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,10 @@ class TorchBackend:
     def position(self, request_id: str) -> int | None:
         """Requests of its lane that wait before it; 0 once it runs, ``None`` when it ended."""
         return self._loop.position(request_id)
+
+    def under_way(self) -> list[Outcome]:
+        """As :meth:`EngineLoop.under_way`."""
+        return self._loop.under_way()
 
     def drain(self, timeout_s: float) -> bool:
         """As :meth:`EngineLoop.drain`; blocks."""

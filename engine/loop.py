@@ -28,7 +28,7 @@ from engine.sampling import SamplingParams
 from engine.stats import Stats
 from engine.stop import StopRule
 from engine.stream import Delivery, Stream, deliver
-from ranker.types import FinishReason, Forecast
+from ranker.types import FinishReason, Forecast, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -162,6 +162,11 @@ class EngineLoop:
             self._changed.notify_all()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def under_way(self) -> list[Outcome]:
+        """Requests that have not ended, with their tokens so far, as if they were aborted now."""
+        with self._changed:
+            return self._roster.outcomes(self._clock())
 
     def stats(self) -> Stats:
         with self._changed:

@@ -20,7 +20,7 @@ from engine.sampling import SamplingParams
 from engine.stop import StopRule
 from engine.stream import Delivery, Stream
 from engine.token import Token
-from ranker.types import FinishReason
+from ranker.types import FinishReason, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +83,13 @@ class Roster:
         output = Output(request.prompt_tokens, sampling, self._stop, self._texts)
         scored = sampling.prompt_logprobs is not None
         self._live[request.id] = Live(request, stream, output, arrived, chain, scored)
+
+    def outcomes(self, now: float) -> list[Outcome]:
+        """What would be said of each that has not ended, if it were aborted at ``now``."""
+        return [
+            live.outcome(self._served_model, FinishReason.ABORT, now)
+            for live in self._live.values()
+        ]
 
     def latencies(self, request_id: str, now: float) -> Latencies | None:
         """Of a request that has not ended, if it did now; ``None`` before its first token."""

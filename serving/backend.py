@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from engine.events import Event, LaneInfo
 from engine.readings import Distribution, Reading
 from engine.sampling import SamplingParams
-from ranker.types import Forecast
+from ranker.types import Forecast, Outcome
 
 
 class Backend(Protocol):
@@ -74,6 +74,13 @@ class Backend(Protocol):
 
     def position(self, request_id: str) -> int | None:
         """Requests of its lane that wait before it; 0 once it runs, ``None`` when it ended."""
+        ...
+
+    def under_way(self) -> Sequence[Outcome]:
+        """Requests that have not ended, with their tokens so far, as if they were aborted now.
+
+        Called from a thread.
+        """
         ...
 
     @property

@@ -7,11 +7,14 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from drift.opened import Open
 from ranker.types import Outcome
+from serving import report_metrics
 from serving.backend import Backend
 from serving.drain import Gate, StopSignal, drain
 from serving.generate_service import GenerateService
@@ -90,10 +93,16 @@ async def run(
         ranks = None
         if config.rank is not None:
             ranks = await stack.enter_async_context(RankClient(config.rank, metrics.asked))
-        backend = start_backend(_reporter(ranks if config.report else None, config.rank_model))
+        reports = ranks if config.report else None
+        backend = start_backend(_reporter(reports, config.rank_model))
         # In a thread: it waits for the step at hand, and what it reports must get through.
         stack.push_async_callback(asyncio.to_thread, backend.close)
         registry.register(Snapshot(backend.stats, backend.stats_help))
+        if reports is not None:
+            reports.watch(lambda: _under_way(backend, config.rank_model))
+            registry.register(
+                Snapshot(partial(report_metrics.readings, reports.reporter), report_metrics.HELP)
+            )
         generator = Generator(
             backend, ranks, metrics, GeneratorConfig(rank_model=config.rank_model), config.limits,
             traces=traces,
@@ -165,3 +174,21 @@ def _reporter(ranks: RankClient | None, rank_model: str) -> Callable[[Outcome], 
             loop.call_soon_threadsafe(ranks.report, [outcome])
 
     return report
+
+
+def _under_way(backend: Backend, rank_model: str) -> list[Open]:
+    """Of all that has not ended, its tokens so far."""
+    return [
+        Open(
+            o.request_id,
+            rank_model,
+            o.output_tokens,
+            o.arrival,
+            o.finished,
+            o.prompt_tokens,
+            o.forecast,
+            o.tenant,
+            o.lane,
+        )
+        for o in backend.under_way()
+    ]

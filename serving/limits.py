@@ -12,6 +12,8 @@ class Limits:
     max_items: int = 256
     max_outcomes: int = 1024
     max_levels: int = 256  #: quantiles of a forecast
+    max_open: int = 1024  #: requests under way in one report
+    max_tokens: int = 10_000_000  #: of a reported prompt or answer; beyond lies a broken reporter
     max_prompt_chars: int = 1 << 20
     max_name_chars: int = 256  #: ids, models, tenants, lanes
     max_message_bytes: int = 4 << 20

@@ -62,6 +62,16 @@ class Home:
         return self.root / "drift-events.jsonl"
 
     @property
+    def history(self) -> Path:
+        """Who did what, when: changes of state, promotions, actions. A SQLite file."""
+        return self.root / "drift-history.db"
+
+    @property
+    def webhooks(self) -> Path:
+        """Who is told of drift, when it is there: TOML."""
+        return self.root / "webhooks.toml"
+
+    @property
     def reports(self) -> Path:
         """HTML reports."""
         return self.root / "reports"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import grpc
 
+from drift.opened import Open
 from ranker.types import Forecast, Outcome
 from serving.breaker import Breaker, BreakerConfig
 from serving.logs import failure
@@ -138,6 +139,10 @@ class RankClient:
     def report(self, outcomes: Sequence[Outcome]) -> None:
         """Hand realised lengths to the background reporter. Never blocks, never raises."""
         self._reporter.add(outcomes)
+
+    def watch(self, under_way: Callable[[], Sequence[Open]]) -> None:
+        """As :meth:`Reporter.watch`."""
+        self._reporter.watch(under_way)
 
     async def close(self, flush_s: float = 2.0) -> None:
         """Try for ``flush_s`` seconds to deliver what is buffered, then close."""

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 
 from ranker.types import Ranker
 from serving.batcher import Batcher, BatcherConfig
+from serving.dashboard.routes import PATH, Dashboard
 from serving.drain import Gate, StopSignal, drain
 from serving.grpc_server import GrpcServer
-from serving.http_server import bracketed
+from serving.http_server import HttpServer, bracketed
 from serving.limits import Limits
 from serving.metrics import RankMetrics
+from serving.rank_http import rank_app
 from serving.rank_service import OutcomeSink, RankService
 from serving.rankers import Rankers, Source, Watched, follow
 from serving.ready import announce
@@ -25,7 +30,8 @@ from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
 
 @dataclass(frozen=True, slots=True)
 class RankServerConfig:
-    """``port`` and ``metrics_port`` may be 0: any free one. ``reload_s`` 0 turns reloading off."""
+    """``port`` and ``metrics_port`` may be 0: any free one; the dashboard is at the second.
+    ``reload_s`` 0 turns reloading off."""
 
     host: str = "127.0.0.1"
     port: int = 50051
@@ -65,10 +71,15 @@ async def run(
     *,
     watched: list[Watched],
     source: Source | None,
+    read: Callable[[], Mapping[str, Any]] | None = None,
     ready_file: Path | None = None,
     stop: StopSignal | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain. Raises ``OSError`` when a port is taken."""
+    """Serve until SIGTERM or SIGINT, then drain. Raises ``OSError`` when a port is taken.
+
+    ``read`` gives the dashboard what it shows (``serving.dashboard.document``); without it there is
+    no dashboard. It is called in threads.
+    """
     if stop is None:
         stop = StopSignal()
         stop.install()
@@ -83,11 +94,9 @@ async def run(
         config.limits,
         metrics.called,
     )
-    try:
-        scraped, _ = start_http_server(config.metrics_port, config.host, registry)
-    except OSError as error:
-        where = f"{bracketed(config.host)}:{config.metrics_port}"
-        raise OSError(error.errno, error.strerror or str(error), where) from None
+    dashboard = Dashboard(read, time.monotonic) if read is not None else None
+    http = HttpServer(rank_app(registry, dashboard), config.host, config.metrics_port)
+    found = f"http://{await http.start()}"
     reloading: asyncio.Task[None] | None = None
     try:
         address = await server.start()
@@ -100,8 +109,10 @@ async def run(
                 follow(watched, source, rankers, config.reload_s, changed), name="reload"
             )
         await server.set_serving()
-        metrics_address = f"http://{bracketed(config.host)}:{scraped.server_port}/metrics"
-        announce({"grpc": address, "metrics": metrics_address}, ready_file)
+        addresses = {"grpc": address, "metrics": f"{found}/metrics"}
+        if dashboard is not None:
+            addresses["dashboard"] = found + PATH
+        announce(addresses, ready_file)
         await stop.asked.wait()
         await server.leave()
         await drain(gate, stop, config.drain_s)
@@ -113,5 +124,6 @@ async def run(
         await server.stop()
         await batcher.close()
         service.close()
-        await asyncio.to_thread(scraped.shutdown)
-        scraped.server_close()
+        if dashboard is not None:
+            dashboard.feed.close()
+        await http.stop()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import math
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -12,12 +14,13 @@ from typing import Protocol
 
 import grpc
 
-from ranker.types import Outcome
+from drift.delivery import Delivery, Receipt
+from ranker.types import Forecast
 from serving.batcher import Batcher
 from serving.errors import Kind, RequestError, invalid
 from serving.limits import Limits
 from serving.logs import failure
-from serving.messages import forecast_message, outcome_from
+from serving.messages import forecast_message, open_from, outcome_from, time_from
 from serving.rankers import Rankers
 from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
 
@@ -28,11 +31,19 @@ log = logging.getLogger(__name__)
 _CLOCK_AHEAD_S = 600.0
 
 
+#: Reports that may wait for the disk at once. A caller keeps the others and tries again.
+_MOST_WAITING = 64
+
+
 class OutcomeSink(Protocol):
     """Where realised lengths go. Called from one thread that is not the event loop's."""
 
-    def store(self, outcomes: Sequence[Outcome]) -> tuple[int, int]:
-        """Make ``outcomes`` durable, then return how many were stored and how many were known."""
+    def receive(self, delivery: Delivery, received: float) -> Receipt:
+        """Make the outcomes durable, then return how many were new. ``received``: Unix seconds."""
+        ...
+
+    def ranked(self, served_model: str, forecasts: Sequence[Forecast], now: float) -> None:
+        """Forecasts were given out at Unix second ``now``."""
         ...
 
 
@@ -59,6 +70,7 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
         self._wall_clock = wall_clock
         self._fell_back = fell_back
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="outcomes")
+        self._waiting = self._telling = 0
 
     async def Rank(
         self, request: rank_pb2.RankRequest, context: grpc.aio.ServicerContext
@@ -69,6 +81,7 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
         forecasts = await self._batcher.forecast(ranker, [item.prompt for item in request.items])
         if answering.fallback:
             self._fell_back(len(forecasts))
+        self._tell(request.served_model or self._rankers.default, forecasts)
         return rank_pb2.RankResponse(
             ranker=rank_pb2.RankerVersion(name=ranker.name, version=str(ranker.version)),
             served_model=request.served_model or self._rankers.default,
@@ -82,29 +95,81 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
     async def ReportOutcomes(
         self, request: rank_pb2.ReportOutcomesRequest, context: grpc.aio.ServicerContext
     ) -> rank_pb2.ReportOutcomesResponse:
-        if len(request.outcomes) > self._limits.max_outcomes:
-            raise invalid(
-                "outcomes",
-                f"at most {self._limits.max_outcomes} at once, got {len(request.outcomes)}",
-            )
-        latest = self._wall_clock() + _CLOCK_AHEAD_S
-        outcomes = [
-            outcome_from(message, f"outcomes[{i}]", self._limits, self._rankers.default, latest)
-            for i, message in enumerate(request.outcomes)
-        ]
-        if not outcomes:
+        limits, received = self._limits, self._wall_clock()
+        for name, most in (("outcomes", limits.max_outcomes), ("open", limits.max_open)):
+            if len(getattr(request, name)) > most:
+                raise invalid(name, f"at most {most} at once, got {len(getattr(request, name))}")
+        if len(request.reporter) > limits.max_name_chars:
+            raise invalid("reporter", f"at most {limits.max_name_chars} characters")
+        sent = None
+        if request.HasField("sent_time"):
+            sent = time_from(request, "sent_time", "", math.inf)
+        latest = (received if sent is None else sent) + _CLOCK_AHEAD_S
+        default = self._rankers.default
+        delivery = Delivery(
+            outcomes=[
+                outcome_from(message, f"outcomes[{i}]", limits, default, latest)
+                for i, message in enumerate(request.outcomes)
+            ],
+            open=[
+                open_from(message, f"open[{i}]", limits, default, latest)
+                for i, message in enumerate(request.open)
+            ],
+            reporter=request.reporter,
+            sent=sent,
+            mended=sum(map(_backwards, request.outcomes)),
+        )
+        if not delivery.outcomes and not delivery.open:
             return rank_pb2.ReportOutcomesResponse()
+        if self._waiting >= _MOST_WAITING:
+            raise RequestError(
+                Kind.BUSY, "too many reports are waiting to be stored; send them again",
+                retry_after_s=1.0,
+            )  # fmt: skip
         # A caller that hangs up must not leave us unsure whether the outcomes were stored.
         loop = asyncio.get_running_loop()
-        writing = loop.run_in_executor(self._disk, self._sink.store, outcomes)
+        writing = loop.run_in_executor(self._disk, self._sink.receive, delivery, received)
+        self._waiting += 1
+        writing.add_done_callback(self._written)
         try:
-            stored, duplicates = await asyncio.shield(writing)
+            receipt = await asyncio.shield(writing)
         except (OSError, sqlite3.Error) as error:
             log.error("outcomes were not stored: %s", failure(error))
+            if _disk_full(error):
+                raise RequestError(
+                    Kind.BUSY, "the disk is full: the outcomes were not stored; send them again",
+                    retry_after_s=5.0,
+                ) from None  # fmt: skip
             raise RequestError(
                 Kind.UNAVAILABLE, "the outcomes were not stored; send them again", retry_after_s=1.0
             ) from None
-        return rank_pb2.ReportOutcomesResponse(stored=stored, duplicates=duplicates)
+        return rank_pb2.ReportOutcomesResponse(
+            stored=receipt.stored, duplicates=receipt.duplicates, conflicts=receipt.conflicts
+        )
+
+    def _written(self, writing: asyncio.Future[Receipt]) -> None:
+        self._waiting -= 1
+        if not writing.cancelled():
+            writing.exception()  # read here too: its caller may be gone
+
+    def _tell(self, served_model: str, forecasts: Sequence[Forecast]) -> None:
+        """Let the sink know what was ranked, in its thread; nobody waits for it, and a sink in
+        trouble is no reason to fail.
+
+        When too much waits it is not told: what was ranked is compared, not kept.
+        """
+        if self._telling >= _MOST_WAITING:
+            return
+        self._telling += 1
+        now = self._wall_clock()
+        loop = asyncio.get_running_loop()
+        telling = loop.run_in_executor(self._disk, self._sink.ranked, served_model, forecasts, now)
+        telling.add_done_callback(self._told)
+
+    def _told(self, telling: asyncio.Future[None]) -> None:
+        self._telling -= 1
+        if not telling.cancelled() and (error := telling.exception()) is not None:
+            log.error("what was ranked was not counted: %s", failure(error))
 
     def close(self) -> None:
         """Wait for outcomes that are being written."""
@@ -133,3 +198,15 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
                     f"{where}.prompt",
                     f"at most {limits.max_prompt_chars} characters, got {len(item.prompt)}",
                 )
+
+
+def _backwards(message: rank_pb2.Outcome) -> bool:
+    """Whether it ended before it arrived, by two clocks."""
+    ended, came = message.finish_time, message.arrival_time
+    return (ended.seconds, ended.nanos) < (came.seconds, came.nanos)
+
+
+def _disk_full(error: OSError | sqlite3.Error) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL

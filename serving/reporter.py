@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import grpc
 
+from drift.opened import Open
 from ranker.types import Outcome
-from serving.messages import outcome_message
+from serving.messages import open_message, outcome_message, set_time
+from serving.refusal import refused_places
 from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
 
 log = logging.getLogger(__name__)
@@ -21,15 +24,24 @@ log = logging.getLogger(__name__)
 _HOPELESS = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED})
 
 
+#: What the service takes at once.
+_MOST_OPEN = 1024
+
+
 @dataclass(frozen=True, slots=True)
 class ReporterConfig:
-    """``capacity`` outcomes are kept while the service is away; the oldest are dropped first."""
+    """``capacity`` outcomes are kept while the service is away; the oldest are dropped first.
+
+    ``name`` tells the service who reports. ``open_every_s``: how often requests under way are told.
+    """
 
     capacity: int = 20_000
     batch: int = 256
     deadline_s: float = 5.0
     first_wait_s: float = 0.1
     max_wait_s: float = 2.0
+    name: str = ""
+    open_every_s: float = 5.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch <= 1024:
@@ -38,24 +50,33 @@ class ReporterConfig:
             raise ValueError(f"capacity must be at least batch ({self.batch})")
         if not 0 < self.first_wait_s <= self.max_wait_s:
             raise ValueError("first_wait_s must be positive and at most max_wait_s")
-        if not self.deadline_s > 0:
-            raise ValueError("deadline_s must be positive")
+        for name in ("deadline_s", "open_every_s"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive")
 
 
 class Reporter:
-    """Belongs to one event loop. Outcomes leave the buffer only when they are acknowledged."""
+    """Belongs to one event loop. Outcomes leave the buffer only when they are acknowledged.
+
+    ``wall`` gives Unix seconds: the clock that outcomes are told in.
+    """
 
     def __init__(
-        self, stub: rank_pb2_grpc.RankServiceStub, config: ReporterConfig | None = None
+        self,
+        stub: rank_pb2_grpc.RankServiceStub,
+        config: ReporterConfig | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._stub = stub
         self._config = config or ReporterConfig()
+        self._wall = wall
         self._buffer: deque[Outcome] = deque()
         self._more = asyncio.Event()
         self._retry = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
         self.delivered = 0  #: acknowledged by the service
         self.dropped = 0  #: lost to a full buffer, or refused by the service
 
@@ -76,6 +97,14 @@ class Reporter:
         self._idle.clear()
         self._more.set()
 
+    def watch(self, under_way: Callable[[], Sequence[Open]]) -> None:
+        """Tell the service every few seconds of the requests that ``under_way`` gives.
+
+        It is called in a thread. The oldest go when there are too many for one report. What gets no
+        answer isn't sent again: the next will say more.
+        """
+        self._telling = asyncio.create_task(self._tell(under_way), name="open-reporter")
+
     def retry_now(self) -> None:
         """The service has just answered: what could not be delivered need not wait any longer."""
         self._retry.set()
@@ -92,10 +121,24 @@ class Reporter:
     async def close(self, flush_s: float) -> None:
         if not await self.flush(flush_s):
             log.warning("%d outcomes were not delivered", len(self._buffer))
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        for task in (self._telling, self._task):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    async def _tell(self, under_way: Callable[[], Sequence[Open]]) -> None:
+        while True:
+            await asyncio.sleep(self._config.open_every_s)
+            try:
+                found = await asyncio.to_thread(under_way)
+                oldest = sorted(found, key=lambda request: request.arrival)[:_MOST_OPEN]
+                if oldest:
+                    request = self._request(())
+                    request.open.extend(map(open_message, oldest))
+                    await self._stub.ReportOutcomes(request, timeout=self._config.deadline_s)
+            except Exception as error:  # the next may get through
+                log.debug("open requests were not told (%s)", type(error).__name__)
 
     async def _run(self) -> None:
         wait = self._config.first_wait_s
@@ -135,15 +178,24 @@ class Reporter:
         batch[:] = [outcome for outcome, _ in made]
         if not batch:
             return True
-        request = rank_pb2.ReportOutcomesRequest(outcomes=[message for _, message in made])
+        request = self._request([message for _, message in made])
         try:
             await self._stub.ReportOutcomes(request, timeout=self._config.deadline_s)
         except grpc.aio.AioRpcError as error:
             if error.code() not in _HOPELESS:
                 return False
-            self.dropped += len(batch)
-            log.error("the rank service refused %d outcomes: %s", len(batch), error.code().name)
-            return True
+            bad = refused_places(error, "outcomes") & set(range(len(batch)))
+            log.error(
+                "the rank service refused %d of %d outcomes: %s (%s)",
+                len(bad) or len(batch), len(batch), error.code().name, error.details(),
+            )  # fmt: skip
+            if not bad:
+                self.dropped += len(batch)
+                return True
+            # One that is wrong must not take the others with it.
+            self.dropped += len(bad)
+            batch[:] = [outcome for i, outcome in enumerate(batch) if i not in bad]
+            return await self._send(batch)
         except Exception as error:  # of the channel, say: nobody awaits this task to hear of it
             log.error(
                 "%d outcomes were not sent (%s), again soon", len(batch), type(error).__name__
@@ -151,6 +203,11 @@ class Reporter:
             return False
         self.delivered += len(batch)
         return True
+
+    def _request(self, messages: Sequence[rank_pb2.Outcome]) -> rank_pb2.ReportOutcomesRequest:
+        request = rank_pb2.ReportOutcomesRequest(outcomes=messages, reporter=self._config.name)
+        set_time(request.sent_time, self._wall())
+        return request
 
     def _message(self, outcome: Outcome) -> rank_pb2.Outcome | None:
         try:

@@ -42,7 +42,9 @@ def document(title: str, subtitle: str, created: str, body: str, figures: Figure
     """A page of ``body``, which is HTML, in the style of the report, with the library that draws
     ``figures``. The other texts are escaped. Nothing is loaded from elsewhere. Pure."""
     assets = files("drift.report") / "assets"
-    css = (assets / "page.css").read_text(encoding="utf-8")
+    css = "".join(
+        (assets / name).read_text(encoding="utf-8") for name in ("tokens.css", "page.css")
+    )
     script = (assets / "page.js").read_text(encoding="utf-8")
     return f"""<!doctype html>
 <html lang="en">

@@ -58,6 +58,7 @@ def engine(
 ) -> None:
     """Serve a model over gRPC and an OpenAI-compatible API."""
     import os
+    import socket
 
     # Before torch loads OpenMP: threads that spin while they wait for one that lost its core take
     # nine tenths of the speed on a busy machine.
@@ -74,6 +75,7 @@ def engine(
     from serving.otlp import otlp_config
     from serving.paths import Home
     from serving.rank_client import RankClientConfig
+    from serving.reporter import ReporterConfig
     from serving.speculation_setup import Method, SpeculationSetup
 
     logs.configure(log_level)
@@ -117,12 +119,15 @@ def engine(
         cost=engine_options.cost_model(cost),
         speculation=SpeculationSetup(Method(speculate), draft_model, max_drafts),
     )
+    reporter = ReporterConfig(name=f"{socket.gethostname()}:{http_port}"[:256])
     served = EngineServerConfig(
         host=host,
         grpc_port=grpc_port,
         http_port=http_port,
         drain_s=drain_seconds,
-        rank=RankClientConfig(rank_target, rank_deadline_ms / 1000) if rank_target else None,
+        rank=RankClientConfig(rank_target, rank_deadline_ms / 1000, reporter=reporter)
+        if rank_target
+        else None,
         rank_model=rank_model,
         report=report,
     )

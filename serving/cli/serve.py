@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from serving.cli.drift_options import WebhookFile, WebhookUrls, chosen_webhooks
 from serving.cli.registry import TrackingUri, open_registry
 
 
@@ -23,10 +24,18 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="gRPC port; 0 picks a free one.")] = 50051,
-    metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0 picks a free one.")] = 9464,
+    metrics_port: Annotated[
+        int, typer.Option(help="Port of /metrics and of the dashboard; 0 picks a free one.")
+    ] = 9464,
     tracking_uri: TrackingUri = "",
     outcomes: Annotated[Path | None, typer.Option(help="SQLite file of realised lengths.")] = None,
     events: Annotated[Path | None, typer.Option(help="File of drift events, JSON lines.")] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(help="SQLite file of who did what, when; shortfirst drift history reads it."),
+    ] = None,
+    webhook: WebhookUrls = None,
+    webhooks: WebhookFile = None,
     reload_seconds: Annotated[
         float, typer.Option(help="How often to look whether an alias moved; 0: never.")
     ] = 5.0,
@@ -35,23 +44,29 @@ def serve(
     ] = 30.0,
     ready_file: Annotated[
         Path | None,
-        typer.Option(help="Written once the service answers: {pid, grpc, metrics} as JSON."),
+        typer.Option(
+            help="Written once the service answers: {pid, grpc, metrics, dashboard} as JSON."
+        ),
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Answer length forecasts over gRPC, take realised lengths back, watch for drift."""
     import asyncio
+    import os
+    import random
     import time
 
     from prometheus_client import CollectorRegistry
 
     from drift.metrics import DriftCollector
-    from drift.sink import MonitoredStore
+    from drift.notify.metrics import NotifyCollector
     from serving import logs
     from serving.cli.console import note
+    from serving.dashboard.document import Reading
     from serving.paths import Home
     from serving.rank_server import RankServerConfig, run
     from serving.rankers import Rankers, Watched, follows_alias
+    from serving.telling import TellingConfig, described, telling
 
     logs.configure(log_level)
     config = RankServerConfig(
@@ -62,6 +77,9 @@ def serve(
         drain_s=drain_seconds,
     )
     home = Home.resolve()
+    hooks = chosen_webhooks(webhook, webhooks)  # a mistake here shows before rankers load
+    if hooks:
+        note(f"Drift is told to {described(hooks)}")
     source = open_registry(tracking_uri)
     loaded, watched = {}, []
     for uri in ranker or ["models:/length-ranker@champion"]:
@@ -72,20 +90,22 @@ def serve(
         if follows_alias(uri):
             watched.append(Watched(uri, one.served_model, str(one.version)))
         note(f"{uri}: {one.name} version {one.version} for {one.served_model}")
-    sink = MonitoredStore.open(outcomes or home.outcomes, events or home.events, time.time)
-    try:
+    told = TellingConfig(
+        outcomes or home.outcomes, events or home.events, history or home.history, hooks
+    )
+    with telling(told, os.environ, time.time, random.Random()) as running:
         registry = CollectorRegistry()
-        registry.register(DriftCollector(sink))
+        registry.register(DriftCollector(running.sink))
+        registry.register(NotifyCollector(running.notifier))
         asyncio.run(
             run(
                 config,
                 Rankers(loaded),
-                sink,
+                running.sink,
                 registry,
                 watched=watched,
                 source=source,
+                read=Reading(running.sink.board, told.history),
                 ready_file=ready_file,
             )
         )
-    finally:
-        sink.close()

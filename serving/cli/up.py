@@ -82,6 +82,7 @@ def up(
 def _welcome(rank: dict[str, str], engine: dict[str, str]) -> str:
     return f"""
 Rank service  gRPC {rank["grpc"]}   metrics {rank["metrics"]}
+              drift dashboard {rank["dashboard"]}
 Engine        gRPC {engine["grpc"]}   OpenAI {engine["http"]}/v1   metrics {engine["metrics"]}
 
 Ask for a forecast (higher score = longer answer):

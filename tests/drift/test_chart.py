@@ -5,8 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from drift.chart import Chart, ChartConfig, Sample, calibrate
-from drift.concordance import Concordance, concordances
+from drift.detectors.concordance import Concordance, concordances
+from drift.detectors.concordance_cusum import ChartConfig, ConcordanceDetector, calibrate
+from drift.detectors.cusum import Cusum
+from drift.detectors.observation import Observation
+from drift.detectors.sample import Sample
 
 
 def _sample(n, slope, seed, censor=None):
@@ -49,22 +52,33 @@ def test_concordance_does_not_see_a_change_of_scale():
 
 
 def test_chart_rises_below_the_allowance_and_knows_when_it_left_zero():
-    chart = Chart(allowance=0.25, ceiling=2.0)
+    chart = Cusum(ceiling=2.0)
     for x in (0.5, 0.5):
-        chart.update(x)
+        chart.add(0.25 - x)
     assert (chart.value, chart.since_zero) == (0.0, 0)
     for _ in range(4):
-        chart.update(0.0)
+        chart.add(0.25)
     assert chart.value == pytest.approx(1.0)
     assert chart.since_zero == 4
-    chart.update(None)
-    assert chart.value == pytest.approx(1.0)
     for _ in range(50):
-        chart.update(-1.0)
+        chart.add(1.25)
     assert chart.value == 2.0
     for _ in range(20):
-        chart.update(0.4)
+        chart.add(-0.15)
     assert chart.value == 0.0
+
+
+def test_an_outcome_without_decided_pairs_leaves_the_chart_where_it_is():
+    detector = ConcordanceDetector(allowance=0.3, limit=2.0, neighbours=4)
+    for score, tokens in ((1.0, 10), (2.0, 5)):  # in the wrong order: concordance -1
+        detector.update(Observation(score, tokens, False, 0.5, 0.0))
+    assert detector.height == pytest.approx(1.3)
+    detector.update(Observation(3.0, 1, True, 0.5, 0.0))  # may have gone on past the others
+    assert detector.height == pytest.approx(1.3)
+    assert not detector.drift_detected
+    detector.relearn(0.3, 1.0)
+    detector.update(Observation(0.0, 20, False, 0.5, 0.0))
+    assert detector.drift_detected
 
 
 def _alarms(sample, calibration, streams, length, seed, neighbours=32):

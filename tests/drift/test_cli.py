@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from drift.chart import ChartConfig
 from drift.config import MonitorConfig
+from drift.detectors.concordance_cusum import ChartConfig
 from drift.sink import MonitoredStore
 from serving.cli.console import UserError
 from serving.cli.drift import app

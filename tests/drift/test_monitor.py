@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from drift.chart import ChartConfig
 from drift.config import MonitorConfig
+from drift.detectors.concordance_cusum import ChartConfig
 from drift.key import Key
 from drift.monitor import Monitor
 from drift.reference import Reference, load_references, save_references
@@ -62,7 +62,9 @@ def test_a_change_of_scale_is_not_a_loss_of_order(stream):
         dataclasses.replace(o, output_tokens=o.output_tokens * 3)
         for o in stream(1000, 0.36, 9, start=1000)
     ]
-    assert _moves(_feed(monitor, longer)) == []
+    events = _feed(monitor, longer)
+    assert [e.cause for e in events if e.kind == "scale"] == ["scale"]
+    assert _moves(events) == [("ok", "warn")]  # watched, not degraded
     assert monitor.snapshot("m").cohort.coverage_p50 < 0.25  # which is what shows it
 
 
@@ -84,7 +86,7 @@ def test_missing_forecasts_show_as_fcfs_and_end_with_their_return(stream):
     snapshot = monitor.snapshot("m")
     assert snapshot.cohort.unscored_share == 1.0
     assert snapshot.key == KEY  # counted against the ranker that should have answered
-    _feed(monitor, stream(2000, 0.36, 13, start=1400))
+    _feed(monitor, stream(1200, 0.36, 13, start=1400))
     assert monitor.snapshot("m").state is State.OK
 
 

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from drift.chart import ChartConfig
 from drift.config import MonitorConfig
+from drift.detectors.concordance_cusum import ChartConfig
 from drift.events import EventLog, read_events
 from drift.metrics import DriftCollector
 from drift.monitor import Monitor
@@ -164,6 +164,8 @@ def test_reports_reach_disk_monitor_log_and_metrics(drifted, path):
         for s in family.samples
     }
     assert metrics["shortfirst_drift_state", None] == 3.0
+    assert metrics["shortfirst_drift_duplicates_total", None] == 10
+    assert metrics["shortfirst_drift_conflicts_total", None] == 0
     assert metrics["shortfirst_drift_outcomes_total", None] == 1600
     assert metrics["shortfirst_drift_tau", None] == snapshot.cohort.tau.value
     assert metrics["shortfirst_drift_sjf_efficiency_ratio", "e2el"] < 0.3
@@ -174,7 +176,10 @@ def test_reports_reach_disk_monitor_log_and_metrics(drifted, path):
 def test_metrics_leave_out_what_is_not_known(stream, path):
     sink = _open(path)
     names = {s.name for f in DriftCollector(sink).collect() for s in f.samples}
-    assert names == set()
+    assert names == {
+        f"shortfirst_drift_{name}_total"
+        for name in ("duplicates", "conflicts", "bounds", "settled", "clock_mended", "refused")
+    }
     sink.store(stream(20, 0.3, 1, scored=False))
     names = {s.name for f in DriftCollector(sink).collect() for s in f.samples}
     assert "shortfirst_drift_unscored_ratio" in names
@@ -201,6 +206,8 @@ def test_a_long_past_is_judged_by_the_saved_reference(drifted, path):
     sink.close()
     store = OutcomeStore(path)
     monitor = recover(store, CONFIG, last=600)  # all of them after the change
+    moved = {s.name: s.reference for s in monitor.shifts(monitor.snapshot("m").key)}
+    assert moved["output_tokens"] == 800  # what it was learned from, not the last 600
     assert monitor.snapshot("m").state >= State.DEGRADED
     assert monitor.snapshot("m").reference.tau.value > 0.25
     store.close()

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from drift.chart import ChartConfig
 from drift.config import MonitorConfig
+from drift.detectors.concordance_cusum import ChartConfig
 from drift.monitor import Monitor
 from drift.report import (
     DriftSection,

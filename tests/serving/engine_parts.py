@@ -149,6 +149,9 @@ class WordBackend:
     def position(self, request_id: str) -> int | None:
         return list(self.running).index(request_id) if request_id in self.running else None
 
+    def under_way(self) -> list[Outcome]:
+        return []
+
     def stats(self) -> list[Reading]:
         total = Reading("shortfirst_engine_num_requests_running", len(self.running))
         name = "shortfirst_engine_lane_requests_total"

@@ -98,6 +98,9 @@ class LoopBackend:
     def position(self, request_id: str) -> int | None:
         return self.loop.position(request_id)
 
+    def under_way(self) -> list[Outcome]:
+        return self.loop.under_way()
+
     def stats(self) -> list[Reading | Distribution]:
         stats = self.loop.stats()
         return [*stats.readings(), stats.step_tokens]

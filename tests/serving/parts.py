@@ -13,6 +13,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from drift.delivery import Delivery, Receipt
 from ranker.types import Forecast, Outcome
 from serving.batcher import Batcher, BatcherConfig
 from serving.drain import Gate
@@ -56,17 +57,23 @@ class WordRanker:
 
 @dataclass
 class MemorySink:
-    """Keeps outcomes by id; ``broken`` raises as a full disk does."""
+    """Keeps outcomes by id; ``broken`` is raised, as a full disk does."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    broken: bool = False
+    broken: Exception | None = None
+    deliveries: list[Delivery] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
 
-    def store(self, outcomes: Sequence[Outcome]) -> tuple[int, int]:
-        if self.broken:
-            raise OSError(28, "No space left on device")
-        new = {o.request_id: o for o in outcomes if o.request_id not in self.outcomes}
+    def receive(self, delivery: Delivery, received: float) -> Receipt:
+        if self.broken is not None:
+            raise self.broken
+        self.deliveries.append(delivery)
+        new = {o.request_id: o for o in delivery.outcomes if o.request_id not in self.outcomes}
         self.outcomes.update(new)
-        return len(new), len(outcomes) - len(new)
+        return Receipt(len(new), len(delivery.outcomes) - len(new), 0)
+
+    def ranked(self, served_model: str, forecasts: Sequence[Forecast], now: float) -> None:
+        self.scores += [forecast.score for forecast in forecasts]
 
 
 @dataclass

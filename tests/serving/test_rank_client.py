@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import itertools
 import threading
+import time
 from collections import Counter
 
 import grpc
@@ -11,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drift.opened import Open
 from ranker.length_ranker import POOLED
+from serving import report_metrics
 from serving.breaker import Breaker, BreakerConfig
 from serving.rank_client import RankClient, RankClientConfig
 from serving.reporter import Reporter, ReporterConfig
@@ -115,11 +120,11 @@ async def test_a_target_that_is_no_rank_service_leaves_requests_unscored() -> No
 
 
 async def test_outcomes_arrive_although_the_disk_was_full(outcome) -> None:  # type: ignore[no-untyped-def]
-    sink = MemorySink(broken=True)
+    sink = MemorySink(broken=OSError(errno.ENOSPC, "No space left on device"))
     async with serve_rank(sink=sink) as rank, RankClient(config(rank.address)) as client:
         client.report([outcome(f"r{i}") for i in range(600)])
         assert not await client.reporter.flush(0.1)
-        sink.broken = False
+        sink.broken = None
         assert await client.reporter.flush(20)
         assert len(sink.outcomes) == 600
         assert client.reporter.delivered == 600
@@ -150,6 +155,50 @@ async def test_an_error_that_is_no_status_does_not_end_reporting(  # type: ignor
     assert "RuntimeError" in caplog.text
     assert "must not be logged" not in caplog.text
     await reporter.close(1)
+
+
+async def test_one_that_is_refused_takes_no_other_with_it(  # type: ignore[no-untyped-def]
+    outcome, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = [outcome(f"r{i}") for i in range(20)]
+    absurd = [outcome(f"x{i}", output_tokens=4_000_000_000) for i in range(2)]
+    async with serve_rank() as rank, RankClient(config(rank.address)) as client:
+        client.report([*good[:5], absurd[0], *good[5:], absurd[1]])
+        assert await client.reporter.flush(20)
+        assert list(rank.sink.outcomes) == [o.request_id for o in good]
+        assert (client.reporter.delivered, client.reporter.dropped) == (20, 2)
+        assert "outcomes[5].output_tokens" in caplog.text
+        told = {r.name: r.value for r in report_metrics.readings(client.reporter)}
+        assert told == {
+            "shortfirst_report_outcomes_delivered_total": 20.0,
+            "shortfirst_report_outcomes_dropped_total": 2.0,
+            "shortfirst_report_outcomes_waiting": 0.0,
+        }
+
+
+async def test_requests_under_way_are_told_again_and_again(outcome) -> None:  # type: ignore[no-untyped-def]
+    whole = outcome()
+    tokens = itertools.count(1)
+
+    def under_way() -> list[Open]:
+        count = next(tokens)
+        if count == 2:
+            raise RuntimeError("the backend is busy")
+        seen = whole.arrival + count
+        return [Open("r1", "sharegpt", count, whole.arrival, seen, 12, whole.forecast)]
+
+    often = ReporterConfig(name="engine-1", open_every_s=0.01)
+    async with serve_rank() as rank:
+        async with RankClient(RankClientConfig(rank.address, reporter=often)) as client:
+            client.watch(under_way)
+            async with asyncio.timeout(20):
+                while len(rank.sink.deliveries) < 3:
+                    await asyncio.sleep(0.01)
+        (first,), (second,), *_ = (d.open for d in rank.sink.deliveries)
+        assert (first.output_tokens, second.output_tokens) == (1, 3)
+        assert first.bound().finish_reason.censored
+        assert {d.reporter for d in rank.sink.deliveries} == {"engine-1"}
+        assert rank.sink.deliveries[0].sent == pytest.approx(time.time(), abs=60)
 
 
 async def test_outcomes_wait_for_a_service_that_is_away(outcome) -> None:  # type: ignore[no-untyped-def]

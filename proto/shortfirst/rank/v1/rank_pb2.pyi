@@ -99,16 +99,48 @@ class Outcome(_message.Message):
     lane: str
     def __init__(self, request_id: _Optional[str] = ..., served_model: _Optional[str] = ..., output_tokens: _Optional[int] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., arrival_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finish_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., prompt_tokens: _Optional[int] = ..., forecast: _Optional[_Union[Forecast, _Mapping]] = ..., ranker: _Optional[_Union[RankerVersion, _Mapping]] = ..., tenant: _Optional[str] = ..., lane: _Optional[str] = ...) -> None: ...
 
+class OpenRequest(_message.Message):
+    __slots__ = ("request_id", "served_model", "output_tokens", "arrival_time", "seen_time", "prompt_tokens", "forecast", "ranker", "tenant", "lane")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SERVED_MODEL_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ARRIVAL_TIME_FIELD_NUMBER: _ClassVar[int]
+    SEEN_TIME_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    FORECAST_FIELD_NUMBER: _ClassVar[int]
+    RANKER_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    served_model: str
+    output_tokens: int
+    arrival_time: _timestamp_pb2.Timestamp
+    seen_time: _timestamp_pb2.Timestamp
+    prompt_tokens: int
+    forecast: Forecast
+    ranker: RankerVersion
+    tenant: str
+    lane: str
+    def __init__(self, request_id: _Optional[str] = ..., served_model: _Optional[str] = ..., output_tokens: _Optional[int] = ..., arrival_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seen_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., prompt_tokens: _Optional[int] = ..., forecast: _Optional[_Union[Forecast, _Mapping]] = ..., ranker: _Optional[_Union[RankerVersion, _Mapping]] = ..., tenant: _Optional[str] = ..., lane: _Optional[str] = ...) -> None: ...
+
 class ReportOutcomesRequest(_message.Message):
-    __slots__ = ("outcomes",)
+    __slots__ = ("outcomes", "open", "reporter", "sent_time")
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    REPORTER_FIELD_NUMBER: _ClassVar[int]
+    SENT_TIME_FIELD_NUMBER: _ClassVar[int]
     outcomes: _containers.RepeatedCompositeFieldContainer[Outcome]
-    def __init__(self, outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ...) -> None: ...
+    open: _containers.RepeatedCompositeFieldContainer[OpenRequest]
+    reporter: str
+    sent_time: _timestamp_pb2.Timestamp
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ..., open: _Optional[_Iterable[_Union[OpenRequest, _Mapping]]] = ..., reporter: _Optional[str] = ..., sent_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ReportOutcomesResponse(_message.Message):
-    __slots__ = ("stored", "duplicates")
+    __slots__ = ("stored", "duplicates", "conflicts")
     STORED_FIELD_NUMBER: _ClassVar[int]
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
+    CONFLICTS_FIELD_NUMBER: _ClassVar[int]
     stored: int
     duplicates: int
-    def __init__(self, stored: _Optional[int] = ..., duplicates: _Optional[int] = ...) -> None: ...
+    conflicts: int
+    def __init__(self, stored: _Optional[int] = ..., duplicates: _Optional[int] = ..., conflicts: _Optional[int] = ...) -> None: ...

@@ -63,7 +63,8 @@ class RankServiceServicer:
 
     def ReportOutcomes(self, request, context):
         """ReportOutcomes stores realised lengths. What is acknowledged is on disk; reporting an id again
-        changes nothing, so retries are safe.
+        changes nothing, so retries are safe. RESOURCE_EXHAUSTED (disk full, too many waiting) and
+        UNAVAILABLE (the store does not answer): nothing was stored, send it again after RetryInfo.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

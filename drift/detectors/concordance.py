@@ -43,6 +43,10 @@ class Concordance:
         self._recent.append((score, tokens, censored))
         return total / pairs if pairs else None
 
+    def reset(self) -> None:
+        """Forget what came before."""
+        self._recent.clear()
+
 
 def concordances(
     scores: NDArray[np.float64],

@@ -1,0 +1,277 @@
+"""What a dashboard shows, as one value ready for JSON: the contract between monitor and page.
+
+``MonitoredStore.board()`` gives a :class:`Board`; ``board.as_dict()`` is what the page gets. The
+figures it is made of stand in ``drift.figures``. A field that is not known is ``None`` and not left
+out. New fields may come; none changes its meaning within one ``schema``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from drift.figures import (
+    Band,
+    Density,
+    Faults,
+    Interval,
+    Level,
+    Point,
+    ReporterRow,
+    Series,
+    Shift,
+    Version,
+    Worth,
+    known,
+)
+from drift.harm import lost
+from drift.key import Key
+from drift.monitor import Monitor, Snapshot
+from drift.states import State
+from drift.stream import Point as Look
+from drift.survivors import Survival
+from drift.valuer import Valuer
+
+__all__ = [
+    "SCHEMA",
+    "Band",
+    "Board",
+    "Density",
+    "Faults",
+    "Headline",
+    "Interval",
+    "Level",
+    "ModelBoard",
+    "Point",
+    "ReporterRow",
+    "Series",
+    "Shift",
+    "Version",
+    "Worth",
+    "board",
+    "series",
+]
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The worst state there is, and what it means in words. ``served_model`` is empty when there
+    are no outcomes at all; ``state`` then is ``ok``."""
+
+    state: str
+    served_model: str
+    words: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBoard:
+    """One served model with the ranker version that it uses now.
+
+    ``overall`` is the version as a whole. ``slices``: by lane and tenant, most harm first; empty
+    when all traffic is one slice. ``history``: oldest first. ``worth``: replays, oldest first.
+    ``open``: requests known to be under way; ``held``: outcomes waiting for their place in order;
+    ``late``: those that had missed it.
+    ``survival``: what is wrong with what is reported against what was ranked, in words; empty when
+    nothing is known to be.
+    """
+
+    served_model: str
+    ranker: str
+    version: str
+    state: str
+    meaning: str
+    advice: str
+    overall: Series
+    slices: tuple[Series, ...]
+    history: tuple[Point, ...]
+    worth: tuple[Worth, ...]
+    calibration: tuple[Level, ...]
+    bands: tuple[Band, ...]
+    density: Density
+    shifts: tuple[Shift, ...]
+    versions: tuple[Version, ...]
+    open: int
+    held: int
+    late: int
+    survival: str
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Everything, at ``at`` (Unix seconds). ``models``: the worst first."""
+
+    schema: int
+    at: float
+    headline: Headline
+    models: tuple[ModelBoard, ...]
+    reporters: tuple[ReporterRow, ...]
+    faults: Faults
+
+    def as_dict(self) -> dict[str, Any]:
+        """Nested dictionaries and lists of strings, numbers and ``None``: strict JSON."""
+        return asdict(self)
+
+
+def board(
+    monitor: Monitor,
+    valuer: Valuer,
+    at: float,
+    reporters: Sequence[ReporterRow] = (),
+    faults: Faults | None = None,
+    survival: Mapping[Key, Survival | None] | None = None,
+) -> Board:
+    """All that is known at Unix second ``at``; some 10 ms a served model."""
+    models = []
+    for snapshot in monitor.snapshots():
+        if snapshot.current:
+            found = (survival or {}).get(snapshot.key)
+            words = found.words if found is not None else ""
+            models.append(_model(monitor, valuer, snapshot, words))
+    models.sort(key=lambda m: (State[m.state.upper()], m.overall.harm), reverse=True)
+    return Board(SCHEMA, at, _headline(models), tuple(models), tuple(reporters), faults or Faults())
+
+
+def series(snapshot: Snapshot, monitor: Monitor, valuer: Valuer) -> Series:
+    """One row."""
+    key, cohort, reference = snapshot.key, snapshot.cohort, snapshot.reference
+    worth, saved = valuer.latest(key), valuer.saved(key)
+    share = worth.efficiency.e2el if worth is not None else float("nan")
+    usual = valuer.usual(key)
+    reference_tau = reference.tau.value if reference is not None else None
+    moved = {shift.name: shift.psi for shift in monitor.shifts(key)}
+    inputs = [psi for name, psi in moved.items() if name != "output_tokens" and psi is not None]
+    first, last = monitor.span(key)
+    gone = lost(known(share), usual, known(cohort.tau.value), reference_tau)
+    return Series(
+        served_model=key.served_model,
+        ranker=key.ranker,
+        version=key.version,
+        lane=key.lane,
+        tenant=key.tenant,
+        label=key.label,
+        state=str(snapshot.state),
+        outcomes=snapshot.outcomes,
+        window=cohort.outcomes,
+        traffic=snapshot.traffic,
+        tau=Interval.of(cohort.tau.value, cohort.tau.low, cohort.tau.high),
+        reference_tau=reference_tau,
+        concordance=Interval.of(
+            cohort.concordance.value, cohort.concordance.low, cohort.concordance.high
+        ),
+        efficiency=Interval.of(share, *worth.e2el) if worth is not None else Interval(),
+        efficiency_per_token=(
+            Interval.of(worth.efficiency.per_token, *worth.per_token)
+            if worth is not None
+            else Interval()
+        ),
+        p99_ratio=known(worth.p99_ratio) if worth is not None else None,
+        usual_efficiency=usual,
+        saved_seconds=(
+            Interval.of(saved.seconds, saved.low, saved.high) if saved is not None else Interval()
+        ),
+        harm=snapshot.traffic * gone,
+        unscored=known(cohort.unscored_share),
+        censored=known(cohort.censored_share),
+        coverage_p50=known(cohort.coverage_p50),
+        coverage_p90=known(cohort.coverage_p90),
+        length_shift=moved.get("output_tokens"),
+        input_shift=max(inputs, default=None),
+        chart=known(snapshot.chart),
+        chart_warn=reference.warn_limit if reference is not None else None,
+        chart_degraded=reference.degraded_limit if reference is not None else None,
+        first_arrival=known(first),
+        last_arrival=known(last),
+    )
+
+
+def _model(monitor: Monitor, valuer: Valuer, snapshot: Snapshot, survival: str) -> ModelBoard:
+    key = snapshot.key
+    slices = [series(s, monitor, valuer) for s in monitor.slices(key.served_model)]
+    slices.sort(key=lambda row: row.harm, reverse=True)
+    detail = monitor.detail(key)
+    return ModelBoard(
+        served_model=key.served_model,
+        ranker=key.ranker,
+        version=key.version,
+        state=str(snapshot.state),
+        meaning=_MEANING[snapshot.state],
+        advice=snapshot.state.advice,
+        overall=series(snapshot, monitor, valuer),
+        slices=tuple(slices),
+        history=tuple(_point(look) for look in monitor.history(key)),
+        worth=tuple(
+            Worth(
+                valued.at,
+                valued.outcome,
+                Interval.of(valued.worth.efficiency.e2el, *valued.worth.e2el),
+                Interval.of(valued.worth.efficiency.per_token, *valued.worth.per_token),
+                known(valued.worth.p99_ratio),
+            )
+            for valued in valuer.history(key)
+        ),
+        calibration=detail.calibration,
+        bands=detail.bands,
+        density=detail.density,
+        shifts=monitor.shifts(key),
+        versions=tuple(
+            _version(s, monitor)
+            for s in monitor.snapshots()
+            if s.key.served_model == key.served_model and s.key.ranker
+        ),
+        open=snapshot.open,
+        held=snapshot.held,
+        late=snapshot.late,
+        survival=survival,
+    )
+
+
+def _point(look: Look) -> Point:
+    return Point(
+        at=look.arrival,
+        outcome=look.outcome,
+        tau=Interval.of(look.tau, look.low, look.high),
+        chart=known(look.chart),
+        coverage_p50=known(look.coverage_p50),
+        coverage_p90=known(look.coverage_p90),
+        state=str(look.state),
+    )
+
+
+def _version(snapshot: Snapshot, monitor: Monitor) -> Version:
+    first, last = monitor.span(snapshot.key)
+    tau = snapshot.cohort.tau
+    return Version(
+        ranker=snapshot.key.ranker,
+        version=snapshot.key.version,
+        current=snapshot.current,
+        state=str(snapshot.state),
+        outcomes=snapshot.outcomes,
+        tau=Interval.of(tau.value, tau.low, tau.high),
+        reference_tau=snapshot.reference.tau.value if snapshot.reference is not None else None,
+        first_arrival=known(first),
+        last_arrival=known(last),
+    )
+
+
+def _headline(models: Sequence[ModelBoard]) -> Headline:
+    if not models:
+        return Headline(str(State.OK), "", "No outcomes have been reported yet.", "")
+    worst = models[0]
+    hurt = [row for row in worst.slices if State[row.state.upper()] > State[worst.state.upper()]]
+    words = f"{worst.served_model}: {worst.meaning}"
+    if hurt:
+        words += f" Worse for {hurt[0].label}: {hurt[0].state}."
+    return Headline(worst.state, worst.served_model, words, worst.advice)
+
+
+_MEANING = {
+    State.OK: "Forecasts order requests as well as they did when they were last known to be good.",
+    State.WARN: "Forecasts may be losing their order; it could still be chance.",
+    State.DEGRADED: "Forecasts order requests clearly worse than they did: short ones wait again.",
+    State.FCFS: "Forecasts order requests no better than arrival does: this is first come, first"
+    " served.",
+}

@@ -1,0 +1,73 @@
+"""What is known of a request as numbers: the columns whose distributions are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drift.shift import Baseline, Moved
+from ranker.types import Outcome
+
+Floats = NDArray[np.float64]
+
+#: Names of the columns. Length is the answer's; the others are known before there is one.
+LENGTH = "output_tokens"
+INPUTS = ("prompt_tokens", "score", "novelty")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Outcomes as arrays, shape [n] each; ``score`` and ``novelty`` are NaN where unscored."""
+
+    tokens: NDArray[np.int64]
+    censored: NDArray[np.bool_]
+    prompt_tokens: Floats
+    score: Floats
+    novelty: Floats
+
+    @classmethod
+    def of(cls, outcomes: Iterable[Outcome]) -> Columns:
+        rows = [
+            (
+                o.output_tokens,
+                o.finish_reason.censored,
+                o.prompt_tokens,
+                o.forecast.score if o.forecast is not None else np.nan,
+                o.forecast.novelty if o.forecast is not None else np.nan,
+            )
+            for o in outcomes
+        ]
+        table = np.array(rows, dtype=np.float64).reshape(-1, 5)
+        return cls(
+            table[:, 0].astype(np.int64),
+            table[:, 1].astype(np.bool_),
+            *(table[:, i] for i in (2, 3, 4)),
+        )
+
+    def input(self, name: str) -> Floats:
+        """The known values of one of ``INPUTS``."""
+        column: Floats = getattr(self, name)
+        return column[~np.isnan(column)]
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """Distributions in the reference, by column."""
+
+    length: Baseline
+    inputs: dict[str, Baseline]
+
+    @classmethod
+    def of(cls, columns: Columns) -> Baselines:
+        return cls(
+            Baseline.of(columns.tokens, columns.censored),
+            {name: Baseline.of(columns.input(name)) for name in INPUTS},
+        )
+
+    def moved(self, columns: Columns) -> dict[str, Moved]:
+        """How far each column of a window has moved."""
+        moved = {LENGTH: self.length.moved(columns.tokens, columns.censored)}
+        return moved | {name: b.moved(columns.input(name)) for name, b in self.inputs.items()}

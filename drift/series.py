@@ -1,0 +1,120 @@
+"""One series: the stream that judges it, and the window and reference that describe it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from drift.config import MonitorConfig
+from drift.detail import Detail, shifts
+from drift.events import Event
+from drift.features import Baselines, Columns
+from drift.figures import Shift
+from drift.key import Key
+from drift.reference import Reference
+from drift.slices import Part
+from drift.states import State
+from drift.stream import Stream
+from drift.window import Window
+from ranker.types import Outcome
+
+
+class Series:
+    """Feed outcomes in arrival order with :meth:`update`; what missed its place with :meth:`late`.
+
+    The stream's detectors see each outcome once, in order. The window also holds late ones, and the
+    true end of what entered as a lower bound, so its statistics are those of what arrived.
+    """
+
+    def __init__(
+        self,
+        key: Key,
+        config: MonitorConfig,
+        reference: Reference | None,
+        baselines: Baselines | None = None,
+    ) -> None:
+        self.key = key
+        self.stream = Stream(key, config, reference)
+        self.window = Window(config.window)
+        self.baselines = baselines
+        self.first_arrival = math.inf
+        self.last_arrival = -math.inf
+        self.changes = 0  #: what was added to or replaced in the window
+        self._parts: dict[Part, Key] = {}
+        self._most = config.reference_most
+        self._first: list[Outcome] | None = [] if baselines is None else None
+        self._enough = config.reference_first
+        self._detail: tuple[int, Detail] | None = None
+        self._shifts: tuple[int, tuple[Shift, ...]] | None = None
+
+    def update(self, outcome: Outcome, bound: bool = False) -> list[Event]:
+        """Weigh one outcome; ``bound``: it is still under way and may end later."""
+        self._take(outcome, bound)
+        events = [self._named(event) for event in self.stream.update(outcome)]
+        self._learn(outcome, any(event.kind == "reference" for event in events))
+        return events
+
+    def late(self, outcome: Outcome) -> None:
+        """Into the statistics, not to the detectors: they go by order."""
+        if len(self.window) == 0 or outcome.arrival >= next(iter(self.window)).arrival:
+            self._take(outcome, False)
+
+    def settle(self, outcome: Outcome) -> None:
+        """What entered as a lower bound has ended."""
+        self.changes += self.window.settle(outcome)
+
+    def look(self) -> list[Event]:
+        """Look at the window now: at the end of a stream."""
+        return [self._named(event) for event in self.stream.look()]
+
+    @property
+    def recent(self) -> tuple[Outcome, ...]:
+        """The window, oldest first."""
+        return tuple(self.window)
+
+    def slice(self, part: Part) -> Key:
+        """The key of one lane and tenant of this version, made once."""
+        key = self._parts.get(part)
+        if key is None:
+            if len(self._parts) >= 256:
+                self._parts.clear()
+            key = self._parts[part] = replace(self.key, lane=part[0], tenant=part[1])
+        return key
+
+    def shifts(self) -> tuple[Shift, ...]:
+        """The window against the reference, worked out anew when it has changed."""
+        if self._shifts is None or self._shifts[0] != self.changes:
+            self._shifts = self.changes, shifts(self.recent, self.baselines)
+        return self._shifts[1]
+
+    def detail(self) -> Detail:
+        """The window in depth, worked out anew when it has changed."""
+        if self._detail is None or self._detail[0] != self.changes:
+            self._detail = self.changes, Detail.of(self.recent)
+        return self._detail[1]
+
+    def _take(self, outcome: Outcome, bound: bool) -> None:
+        self.changes += 1
+        self.window.add(outcome, bound)
+        self.first_arrival = min(self.first_arrival, outcome.arrival)
+        self.last_arrival = max(self.last_arrival, outcome.arrival)
+
+    def _learn(self, outcome: Outcome, referenced: bool) -> None:
+        """The distributions of the outcomes that the reference is learned from."""
+        if self._first is None:
+            return
+        self._first.append(outcome)
+        full = len(self._first) >= self._most
+        first = self.baselines is None and (full or self.stream.reference is not None)
+        # What drifted must not become what is usual.
+        last = full and self.stream.state is State.OK
+        if referenced or last or (first and len(self._first) >= self._enough):
+            self.baselines = Baselines.of(Columns.of(self._first))
+            self._shifts = None
+        if full:
+            self._first = None
+
+    def _named(self, event: Event) -> Event:
+        if not self.key.sliced or event.tenant or event.lane:
+            return event
+        return replace(event, lane=self.key.lane or "", tenant=self.key.tenant or "")

@@ -1,0 +1,80 @@
+"""Which lane and tenant of a served model are watched on their own: those with the most traffic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drift.heavy import SpaceSaving
+from drift.key import OTHER
+
+#: Lane and tenant.
+Part = tuple[str, str]
+
+REST: Part = (OTHER, OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceConfig:
+    """``most``: slices of one served model watched on their own; the rest is one more, "(other)".
+    ``total``: slices of all served models and versions together. ``least``: outcomes of late from
+    which a slice gets its own series. ``counters``: slices that are counted at once, a hundred
+    thousand tenants or not. ``half_life``: outcomes after which traffic counts half. ``every``:
+    outcomes between two looks at a slice. ``history``: looks kept of each.
+    """
+
+    most: int = 16
+    total: int = 64
+    least: int = 100
+    counters: int = 128
+    half_life: int = 20_000
+    every: int = 50
+    history: int = 400
+
+    def __post_init__(self) -> None:
+        for name in ("total", "least", "counters", "half_life", "every", "history"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"slices.{name} must be >= 1, got {getattr(self, name)}")
+        if not 0 <= self.most < self.counters:
+            raise ValueError(f"slices.most must lie in [0, slices.counters), got {self.most}")
+        if self.most >= self.total:
+            raise ValueError("slices.most must lie below slices.total")
+
+
+class Slices:
+    """The parts of one served model's traffic. With ``most`` 0 there are none."""
+
+    def __init__(self, config: SliceConfig) -> None:
+        self._config = config
+        self._traffic: SpaceSaving[Part] = SpaceSaving(config.counters, config.half_life)
+        self._own: set[Part] = set()
+
+    def of(self, lane: str, tenant: str) -> Part | None:
+        """Count one outcome and say which slice it belongs to.
+
+        ``None`` while all traffic is one part: its slice would be the whole.
+        """
+        part = (lane, tenant)
+        self._traffic.add(part)
+        if len(self._traffic) < 2 or self._config.most == 0:
+            return None
+        if part in self._own:
+            return part
+        return part if self._admit(part) else REST
+
+    def share(self, part: Part) -> float:
+        """Of late traffic, the share of ``part``."""
+        if part == REST:
+            return max(0.0, 1.0 - sum(self._traffic.share(own) for own in self._own))
+        return self._traffic.share(part)
+
+    def _admit(self, part: Part) -> bool:
+        sure = self._traffic.sure(part)
+        if sure < self._config.least:
+            return False
+        if len(self._own) >= self._config.most:
+            least = min(self._own, key=self._traffic.sure)
+            if sure < 2.0 * self._traffic.sure(least):  # else two alike would keep trading places
+                return False
+            self._own.discard(least)
+        self._own.add(part)
+        return True

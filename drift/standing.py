@@ -1,0 +1,85 @@
+"""Where every series of a store of outcomes stands, its slices included: what ``status`` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from drift.config import MonitorConfig
+from drift.harm import lost
+from drift.key import OTHER, Key
+from drift.monitor import Monitor, Snapshot
+from drift.outcomes import OutcomeStore
+from drift.sink import recover
+from drift.states import State
+from drift.valuer import Turn, ValueConfig, Valuer
+from ranker.types import Outcome
+
+
+def standing(
+    store: OutcomeStore,
+    config: MonitorConfig | None = None,
+    last: int = 5_000,
+    value: ValueConfig | None = None,
+) -> list[dict[str, Any]]:
+    """A flat row for each series in use, most harm first, JSON-ready but for NaN (unknown).
+
+    The ``last`` outcomes are weighed again; the usual efficiency of a series is that of the
+    outcomes its reference was learned from, where these are among them. Half a second a series.
+    """
+    monitor = recover(store, config, last)
+    monitor.flush()
+    valuer = Valuer(value)
+    rows = []
+    for whole in monitor.snapshots():
+        if not whole.current:
+            continue
+        past = list(store.by_arrival(whole.key.served_model, last))
+        for snapshot in [whole, *monitor.slices(whole.key.served_model)]:
+            rows.append(_row(snapshot, monitor, valuer, past))
+    return sorted(rows, key=lambda row: row["harm"], reverse=True)
+
+
+def _row(
+    snapshot: Snapshot, monitor: Monitor, valuer: Valuer, past: Iterable[Outcome]
+) -> dict[str, Any]:
+    key, reference = snapshot.key, snapshot.reference
+    if reference is not None and key.tenant != OTHER:
+        own = [o for o in past if _belongs(o, key)][: reference.outcomes]
+        _value(valuer, key, own[-snapshot.cohort.outcomes :], State.OK)
+    _value(valuer, key, monitor.recent(key), snapshot.state)
+    worth, saved, usual = valuer.latest(key), valuer.saved(key), valuer.usual(key)
+    share = worth.efficiency.e2el if worth is not None else None
+    tau = snapshot.cohort.tau
+    gone = lost(
+        share if share == share else None,
+        usual,
+        tau.value if tau.defined else None,
+        reference.tau.value if reference is not None else None,
+    )
+    return {
+        **snapshot.as_dict(),
+        "efficiency_e2el": share,
+        "efficiency_e2el_low": worth.e2el[0] if worth is not None else None,
+        "efficiency_e2el_high": worth.e2el[1] if worth is not None else None,
+        "efficiency_per_token": worth.efficiency.per_token if worth is not None else None,
+        "usual_efficiency": usual,
+        "p99_ratio": worth.p99_ratio if worth is not None else None,
+        "saved_seconds": saved.seconds if saved is not None else None,
+        "harm": snapshot.traffic * gone,
+    }
+
+
+def _value(valuer: Valuer, key: Key, window: Iterable[Outcome], state: State) -> None:
+    rows = list(window)
+    turn = Turn(key, len(rows), state, seconds=not key.sliced)
+    found = valuer.replay(turn, rows) if rows else None
+    if found is not None:
+        valuer.record(turn, found)
+
+
+def _belongs(outcome: Outcome, key: Key) -> bool:
+    forecast = outcome.forecast
+    if forecast is None or (forecast.ranker, forecast.version) != (key.ranker, key.version):
+        return False
+    return not key.sliced or (outcome.lane, outcome.tenant) == (key.lane, key.tenant)

@@ -1,0 +1,89 @@
+// Tables of one board: bands, shifts, versions, what happened, reporters, faults.
+import { given, h, put, visible } from "./dom.js";
+import { DASH, ago, count, fixed, interval, percent, when } from "./format.js";
+import { badge } from "./states.js";
+import { dataTable } from "./tables.js";
+
+const MOST = 60;
+
+/** A section that is written anew at each board, but not while it stays the same. */
+export class Section {
+  constructor(title, write) {
+    const id = title.toLowerCase().replace(/[^a-z]+/g, "-");
+    this.write = write;
+    this.body = h("div");
+    this.root = h("section", { "aria-labelledby": id }, h("h2", { id }, title), this.body);
+    this.last = "";
+  }
+
+  show(...data) {
+    const now = JSON.stringify(data);
+    if (now === this.last) return;
+    this.last = now;
+    const inside = this.body.contains(document.activeElement);
+    put(this.body, this.write(...data));
+    if (inside) this.body.querySelector("[tabindex]")?.focus({ preventScroll: true });
+  }
+}
+
+const nothing = (text) => h("p", { class: "nothing" }, text);
+const share = (value) => h("span", { class: "share" },
+  h("meter", { min: 0, max: 1, value: value ?? 0, "aria-hidden": "true" }), percent(value));
+
+export const bands = (rows) => rows.length
+  ? [h("p", {}, "Of pairs of requests, the share that the scores put in the right order, by the length of the longer one. 50 % is chance."),
+    dataTable("Order by length", ["Longer one, tokens", "Right order", "Pairs", "Outcomes"], rows.map((b) => [
+      b.high === null ? `${count(b.low)} and more` : `${count(b.low)} to ${count(b.high - 1)}`,
+      b.accuracy === null ? DASH : share(b.accuracy), count(b.pairs), count(b.outcomes)]))]
+  : nothing("No pair of scored requests has ended yet.");
+
+const SHIFTED = { output_tokens: "answer length", prompt_tokens: "prompt length", score: "forecast score", novelty: "novelty of prompts" };
+const psi = (value) => value === null ? "not known" : value > 0.25 ? "large" : value > 0.1 ? "some" : "none";
+
+export const shifts = (rows) => rows.length
+  ? [h("p", {}, "Traffic now against the reference. A shift is no harm by itself: it says where to look when order decays."),
+    dataTable("Shifts", ["What", "Shift", "PSI", "Distance", "Chance", "Reference", "Window"], rows.map((r) => [
+      SHIFTED[r.name] || visible(r.name), psi(r.psi), fixed(r.psi), fixed(r.distance), fixed(r.chance),
+      count(r.reference), count(r.window)]))]
+  : nothing("There is no reference yet to compare with: it is learned from the first outcomes.");
+
+export const versions = (rows, now) => rows.length
+  ? dataTable("Ranker versions", ["Ranker", "State", "tau-b", "Reference", "Outcomes", "Since", "Last"],
+    [...rows].reverse().map((v) => [
+      h("span", {}, given(v.ranker), " ", given(v.version), v.current ? h("strong", { class: "now" }, " in use") : null),
+      badge(v.state), interval(v.tau), fixed(v.reference_tau), count(v.outcomes), when(v.first_arrival), ago(v.last_arrival, now)]),
+    "", "numbers states")
+  : nothing("No outcome has named a ranker yet.");
+
+const KINDS = { state: "State", scale: "Scale of lengths", promotion: "Promotion", rollback: "Rollback", retraining: "Retraining", action: "Action" };
+const change = (e) => e.kind === "state"
+  ? h("span", { class: "change" }, badge(e.before), " → ", badge(e.after))
+  : h("span", {}, given(e.before || ""), e.before && e.after ? " → " : "", given(e.after || ""));
+
+export const happened = (log) => log.length
+  ? dataTable("What happened", ["When", "What", "Of", "Change", "By", "Why"], [...log].reverse().slice(0, MOST).map((e) => [
+    when(e.at), KINDS[e.kind] || visible(e.kind),
+    e.label === "all" ? "all traffic" : given(e.label), change(e), given(e.actor),
+    visible([e.cause, ...e.reasons, e.gate].filter(Boolean).join("; ") || e.message || DASH)]),
+  log.length > MOST ? `The newest ${MOST} of ${log.length}; shortfirst drift history has all.` : "", "text")
+  : nothing("Nothing has: no change of state, no promotion.");
+
+export const reporters = (rows, now) => rows.length
+  ? dataTable("Reporters", ["Reporter", "Last report", "Outcomes", "Open", "Late", "Notes"], rows.map((r) => [
+    r.reporter ? given(r.reporter) : "(no name)", ago(r.last_report, now), count(r.outcomes), count(r.open), count(r.late),
+    r.notes.length ? h("strong", {}, visible(r.notes.join(" · "))) : "none"]), "", "text")
+  : nothing("Nobody has reported since the service started.");
+
+const FAULTS = {
+  duplicates: "reports of an outcome that was known",
+  conflicts: "of those with other numbers; the first count",
+  late: "came after their place in order: in the statistics, not on the chart",
+  bounds: "open requests that entered as lower bounds",
+  settled: "of those that ended since",
+  clock: "times that had to be set right",
+  refused: "outcomes not stored because the store could not; their reporters send them again",
+};
+
+export const faults = (values) => dataTable("Reports", ["Since the service started", "Count"],
+  Object.entries(FAULTS).filter(([name]) => name in values).map(([name, text]) =>
+    [`${name}: ${text}`, count(values[name])]), "", "text counts");

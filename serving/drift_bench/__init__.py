@@ -1,0 +1,1 @@
+"""How well do the detectors do on real traffic? ``shortfirst drift benchmark`` and ``simulate``."""

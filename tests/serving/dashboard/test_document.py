@@ -1,0 +1,64 @@
+"""What the page gets: strict JSON of the board, and the part of the history that concerns it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from drift.entry import Entry
+from drift.history import History
+from drift.sink import MonitoredStore
+from drift.valuer import ValueConfig
+from serving.dashboard.document import Reading
+from tests.drift.conftest import make_stream
+
+
+def entry(at: float, kind: str, **changes: object) -> Entry:
+    values: dict[str, object] = {"actor": "ci", "served_model": "m", "before": "1", "after": "2"}
+    return Entry(at=at, kind=kind, **{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_a_board_is_strict_json_and_comes_with_what_happened(tmp_path: Path) -> None:
+    sink = MonitoredStore.open(
+        tmp_path / "o.db", tmp_path / "e.jsonl", lambda: 2e9, value=ValueConfig(rest=1e9)
+    )
+    sink.store(make_stream(60, 0.5, 0))
+    history = History(tmp_path / "h.db")
+    history.add(
+        [entry(5.0, "promotion", details={"prompt": "secret"}), entry(1.0, "reference")], 9.0
+    )
+    found = Reading(sink.board, history.path)()
+    assert json.loads(json.dumps(found, allow_nan=False)) == json.loads(json.dumps(found))
+    assert found["schema"] == 1
+    assert found["models"][0]["served_model"] == "m"
+    (only,) = found["log"]  # learning a reference is no news
+    assert (only["kind"], only["label"], only["reasons"]) == ("promotion", "all", [])
+    assert "details" not in only
+    sink.close()
+    history.close()
+
+
+def test_a_state_that_flaps_leaves_promotions_in(tmp_path: Path) -> None:
+    history = History(tmp_path / "h.db")
+    flaps = [entry(10.0 + i, "state", before="ok", after="warn") for i in range(300)]
+    history.add([entry(1.0, "promotion"), *flaps], 9.0)
+    sink = MonitoredStore.open(tmp_path / "o.db", tmp_path / "e.jsonl", lambda: 2e9)
+    log = Reading(sink.board, history.path)()["log"]
+    assert [e["kind"] for e in log].count("promotion") == 1
+    assert [e["kind"] for e in log].count("state") == 200
+    assert [e["at"] for e in log] == sorted(e["at"] for e in log)
+    assert log[-1]["at"] == 309.0
+    sink.close()
+    history.close()
+
+
+def test_no_history_yet_is_no_trouble_and_another_file_is(tmp_path: Path) -> None:
+    sink = MonitoredStore.open(tmp_path / "o.db", tmp_path / "e.jsonl", lambda: 2e9)
+    assert Reading(sink.board, tmp_path / "none.db")()["log"] == []
+    assert Reading(sink.board)()["models"] == ()
+    (tmp_path / "other").write_text("not a database, and long enough to be read as one" * 40)
+    with pytest.raises(ValueError, match="is no history"):
+        Reading(sink.board, tmp_path / "other")()
+    sink.close()
