@@ -25,7 +25,7 @@ class ByLength:
     def __init__(self) -> None:
         self.asked = 0
 
-    def forecast(self, prompts):
+    def forecast(self, prompts, served_model=""):
         self.asked += len(prompts)
         return [
             Forecast(
