@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from drift.entry import Entry
+from drift.history import History
 from serving.http_server import HttpServer
 from serving.rank_http import rank_app
 from tests.serving.dashboard.chromium import BINARY, Chromium, Page, chromium
@@ -58,8 +60,22 @@ async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Chr
 async def fed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     """A server that has seen good traffic, and a page's worth of everything."""
     async with serving(tmp_path_factory.mktemp("fed")) as running:
-        await running.report([*traffic(700, 0.6, 1), *traffic(300, 0.55, 2, start=700)])
+        good = traffic(700, 0.6, 1)
+        await running.report([*good, *traffic(300, 0.55, 2, start=700)])
+        promoted = Entry(good[400].arrival, "promotion", "ci", "chat", "1", "2", gate="tau-b +.04")
+        history = History(running.history)
+        history.add([promoted], good[400].arrival)
+        history.close()
         yield running
+
+
+async def test_a_promotion_is_marked_and_listed(browser: Chromium, fed: Running) -> None:
+    page = await opened(browser, fed.page)
+    await page.until("document.querySelectorAll('.mark.promotion').length === 3")
+    assert "promotion" in await page.run("document.querySelector('.legend').innerText")
+    row = await page.run("document.querySelector('[aria-label=\"What happened\"] tbody').innerText")
+    assert "Promotion" in row
+    assert "tau-b +.04" in row
 
 
 async def opened(browser: Chromium, where: str, width: int = 1600, dark: bool = False) -> Page:
