@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ranker.types import Ranker
+    from ranker.length_ranker import LengthRanker
     from serving.drift_bench.traffic import Traffic
 
 SharedData = Annotated[
@@ -97,7 +97,7 @@ def load(shared_data: Path | None, ranker: str = "") -> Traffic:
     from serving.drift_bench.traffic import Loader
     from serving.paths import Home
 
-    chosen: Ranker | None = None
+    chosen: LengthRanker | None = None
     if ranker:
         from serving.cli.registry import open_registry
 

@@ -23,7 +23,7 @@ from training.traffic import SLICES as KINDS
 from training.traffic import shifted
 
 if TYPE_CHECKING:
-    from ranker.types import Ranker
+    from ranker.length_ranker import LengthRanker
     from training.sharegpt import ShareGpt
 
 #: Changes when numbers that were kept would no longer be those that are made.
@@ -72,11 +72,11 @@ class Loader:
 
     cache: Path
     shared: Path | None = None
-    ranker: Ranker | None = None
+    ranker: LengthRanker | None = None
     tokenizer: Path | None = None
     progress: Progress = silent
     _chat: ShareGpt | None = None
-    _trained: dict[str, Ranker] = field(default_factory=dict)
+    _trained: dict[str, LengthRanker] = field(default_factory=dict)
 
     def load(self) -> Traffic:
         """Raises ``ValueError`` when a named folder lacks a file."""
@@ -130,7 +130,7 @@ class Loader:
             found = rows_of(file, update.source, model, own_splits=True)
             return [replace(e, model=update.name) for e in found if e.split == split]
 
-        def ranker() -> Ranker:
+        def ranker() -> LengthRanker:
             return self._update_ranker(file, update)
 
         return self._scored(("update", update.name, model, split, _stamp(file)), examples, ranker)
@@ -140,7 +140,7 @@ class Loader:
             self._chat = corpus(self.cache, self.tokenizer, self.progress)
         return self._chat
 
-    def _chat_ranker(self) -> Ranker:
+    def _chat_ranker(self) -> LengthRanker:
         if self.ranker is not None:
             return self.ranker
         if CHAT not in self._trained:
@@ -148,14 +148,14 @@ class Loader:
             self._trained[CHAT] = self._fit(job.data, CHAT, job.helpers)
         return self._trained[CHAT]
 
-    def _update_ranker(self, file: Path, update: Update) -> Ranker:
+    def _update_ranker(self, file: Path, update: Update) -> LengthRanker:
         if update.name not in self._trained:
             rows = rows_of(file, update.source, update.before, own_splits=True)
             data = Data(update.name, file.name, tuple(replace(e, model=update.name) for e in rows))
             self._trained[update.name] = self._fit(data, update.name, ())
         return self._trained[update.name]
 
-    def _fit(self, data: Data, name: str, auxiliary: Sequence[Example]) -> Ranker:
+    def _fit(self, data: Data, name: str, auxiliary: Sequence[Example]) -> LengthRanker:
         return train(
             data.examples,
             TrainConfig(),
@@ -169,7 +169,7 @@ class Loader:
         self,
         about: tuple[str, ...],
         examples: Callable[[], Sequence[Example]],
-        ranker: Callable[[], Ranker],
+        ranker: Callable[[], LengthRanker],
     ) -> Pool:
         own = self.ranker
         who = (own.name, own.version) if own is not None else TrainConfig().params()
@@ -199,7 +199,7 @@ def rows_of(file: Path, source: str, model: str = "", *, own_splits: bool = Fals
     return found
 
 
-def scored(ranker: Ranker, examples: Sequence[Example]) -> Pool:
+def scored(ranker: LengthRanker, examples: Sequence[Example]) -> Pool:
     """What ``ranker`` says of ``examples``, beside what came of them."""
     forecasts = forecasts_of(ranker, examples)
     return Pool(
