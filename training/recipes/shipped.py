@@ -3,8 +3,9 @@
     python -m training.recipes.shipped CACHE
 
 takes what ``shortfirst evaluate --recipes`` kept in the folder CACHE (``$SHORTFIRST_HOME/cache/
-recipes``) over into the package. Numbers only. A result counts for the rows, settings and code that
-it was got with, which its key tells; anything else is trained anew.
+recipes``) over into the package: numbers only, and published recipes only, since our own rankers
+change with the code. A result counts for the rows and settings that it was got with, which its key
+tells; anything else is trained anew.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from training.label import table
+from training.recipes.catalogue import RECIPES
 from training.recipes.store import Fitted, Store
 
 NAME = "recipes.parquet"
@@ -81,11 +83,12 @@ def write(path: Path, results: Mapping[str, Fitted]) -> None:
 def main(cache: Path, out: Path = _HERE) -> None:
     """Add the results in ``cache`` to those of the package, in place of older ones of a recipe on
     the same rows."""
+    published = {recipe.name for recipe in RECIPES}
     store = Store(cache)
     results = Shipped(out).all()
     for path in sorted(cache.glob("*.json")):
         fitted = store.get(path.stem)
-        if fitted is None:
+        if fitted is None or fitted.recipe not in published:
             continue
         asked = set(fitted.scores)
         old = [

@@ -16,6 +16,7 @@ def test_results_of_a_cache_are_found_where_the_home_has_none(tmp_path) -> None:
     cache, out = Store(tmp_path / "cache"), tmp_path / "recipes.parquet"
     cache.put("a", _result("ltr", 0.25, -1.0))
     cache.put("b", _result("pars", 3.0))
+    cache.put("c", _result("ours-blend", 3.0))
     shipped.main(cache.folder, out)
     store = Store(tmp_path / "home", Shipped(out))
     found = store.get("a")
