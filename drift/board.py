@@ -126,11 +126,13 @@ def board(
 ) -> Board:
     """All that is known at Unix second ``at``; some 10 ms a served model."""
     models = []
-    for snapshot in monitor.snapshots():
+    wholes = monitor.snapshots()  # once: each is measured anew
+    for snapshot in wholes:
         if snapshot.current:
             found = (survival or {}).get(snapshot.key)
             words = found.words if found is not None else ""
-            models.append(_model(monitor, valuer, snapshot, words))
+            versions = [s for s in wholes if s.key.served_model == snapshot.key.served_model]
+            models.append(_model(monitor, valuer, snapshot, versions, words))
     models.sort(key=lambda m: (State[m.state.upper()], m.overall.harm), reverse=True)
     return Board(SCHEMA, at, _headline(models), tuple(models), tuple(reporters), faults or Faults())
 
@@ -188,7 +190,13 @@ def series(snapshot: Snapshot, monitor: Monitor, valuer: Valuer) -> Series:
     )
 
 
-def _model(monitor: Monitor, valuer: Valuer, snapshot: Snapshot, survival: str) -> ModelBoard:
+def _model(
+    monitor: Monitor,
+    valuer: Valuer,
+    snapshot: Snapshot,
+    versions: Sequence[Snapshot],
+    survival: str,
+) -> ModelBoard:
     key = snapshot.key
     slices = [series(s, monitor, valuer) for s in monitor.slices(key.served_model)]
     slices.sort(key=lambda row: row.harm, reverse=True)
@@ -217,11 +225,7 @@ def _model(monitor: Monitor, valuer: Valuer, snapshot: Snapshot, survival: str) 
         bands=detail.bands,
         density=detail.density,
         shifts=monitor.shifts(key),
-        versions=tuple(
-            _version(s, monitor)
-            for s in monitor.snapshots()
-            if s.key.served_model == key.served_model and s.key.ranker
-        ),
+        versions=tuple(_version(s, monitor) for s in versions if s.key.ranker),
         open=snapshot.open,
         held=snapshot.held,
         late=snapshot.late,
