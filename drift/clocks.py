@@ -14,6 +14,9 @@ TOLERANCE = 1.0
 
 _MEMORY = 64
 
+#: A clock that is this much less ahead than it was has been set: no message takes so many seconds.
+_STEP = 300.0
+
 
 class ReporterClock:
     """How far one reporter's clock is ahead (behind: below zero), from what it sends.
@@ -27,9 +30,15 @@ class ReporterClock:
         self._ahead: deque[float] = deque(maxlen=_MEMORY)
 
     def read(self, sent: float | None, newest: float | None, received: float) -> None:
-        """A message sent at ``sent``, whose newest outcome ended at ``newest``, came."""
+        """A message sent at ``sent``, whose newest outcome ended at ``newest``, came.
+
+        What was known of a clock that has been set back since is forgotten.
+        """
         if sent is not None:
-            self._ahead.append(sent - received)
+            ahead = sent - received
+            if self._ahead and max(self._ahead) - ahead > _STEP:
+                self._ahead.clear()
+            self._ahead.append(ahead)
         elif newest is not None:
             self._ahead.append(max(0.0, newest - received))
 

@@ -68,6 +68,16 @@ def test_slow_messages_are_no_wrong_clock():
     assert clock.ahead == 0.0
 
 
+@pytest.mark.parametrize("wrong", [3.0e7, 700.0])
+def test_a_clock_that_was_wrong_once_does_not_move_what_comes_after_it_was_set(stream, wrong):
+    rows = stream(6, 0.4, 1)
+    reporters = Reporters()
+    found = _deliver(reporters, rows[:3], wrong) + _deliver(reporters, rows[3:], 0.0)
+    for outcome, right in zip(rows, found, strict=True):
+        assert right.arrival == pytest.approx(outcome.arrival, abs=0.1)
+    assert reporters.rows()[0].clock_ahead_seconds == 0.0
+
+
 def test_open_requests_are_put_right_too(stream):
     (outcome,) = stream(1, 0.4, 1)
     request = Open("o", "m", 3, outcome.arrival + 50.0, outcome.arrival + 60.0)
