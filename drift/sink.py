@@ -253,13 +253,15 @@ class MonitoredStore:
                 return
             for event in events:
                 log.log(logging.WARNING if event.alert else logging.INFO, "%s", event.message)
-            self._events.append(events, self._clock())
-            if any(event.kind == "reference" for event in events):
-                save_references(references_path(self._store.path), self._monitor.references())
-                save_baselines(baselines_path(self._store.path), self._monitor.baselines())
-            if self._on_event is not None:
-                for event in events:
-                    self._on_event(event)
+            try:
+                self._events.append(events, self._clock())
+                if any(event.kind == "reference" for event in events):
+                    save_references(references_path(self._store.path), self._monitor.references())
+                    save_baselines(baselines_path(self._store.path), self._monitor.baselines())
+            finally:  # a log on a full disk keeps nobody from being told
+                if self._on_event is not None:
+                    for event in events:
+                        self._on_event(event)
         except Exception:
             log.exception("the drift monitor failed on an outcome; the outcome is stored")
 

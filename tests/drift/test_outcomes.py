@@ -223,3 +223,13 @@ def test_trouble_in_the_monitor_does_not_fail_a_report(stream, path, caplog):
     assert sink.store(stream(3, 0.3, 1)) == (3, 0)
     assert len(store) == 3
     assert "the outcome is stored" in caplog.text
+
+
+def test_a_log_that_cannot_be_written_keeps_nobody_from_being_told(drifted, path, caplog):
+    (path.parent / "e.jsonl").mkdir(parents=True)  # no file can be opened there
+    told = []
+    sink = MonitoredStore.open(path, path.parent / "e.jsonl", lambda: 0.0, CONFIG, told.append)
+    sink.store(drifted)
+    sink.close()
+    assert any(event.alert for event in told)
+    assert "the outcome is stored" in caplog.text
