@@ -61,7 +61,8 @@ class NoDocument(Exception):
 
 
 class Feed:
-    """``read`` is called in a thread, never twice at once; ``clock`` is monotonic seconds.
+    """``read`` is called in a thread, never twice at once, whoever leaves meanwhile; ``clock`` is
+    monotonic seconds.
 
     Belongs to one event loop.
     """
@@ -75,7 +76,7 @@ class Feed:
         self._read = read
         self._clock = clock
         self._config = config or FeedConfig()
-        self._lock = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
         self._next = -math.inf
         self._latest: Document | None = None
@@ -83,10 +84,10 @@ class Feed:
 
     async def latest(self) -> Document:
         """The last reading, or a new one when that is old. Raises ``NoDocument``."""
-        async with self._lock:
-            began = self._clock()
-            if began >= self._next:
-                await self._renew(began)
+        if self._reading is None and (began := self._clock()) >= self._next:
+            self._reading = asyncio.create_task(self._renew(began), name="board")
+        if self._reading is not None:
+            await asyncio.shield(self._reading)  # a thread can't be stopped: others wait for it
         if self._latest is None:
             raise NoDocument
         return self._latest
@@ -97,10 +98,13 @@ class Feed:
         return self._viewers >= self._config.viewers
 
     async def events(self) -> AsyncIterator[bytes]:
-        """Server-sent events until :meth:`close`: one at each reading, that it was made.
+        """Server-sent events until :meth:`close`: one at each reading, that it was made. None when
+        so many viewers came at once that there is no place any more.
 
         ``board``: ``{"etag", "at", "every"}``; ``trouble``: there is no reading.
         """
+        if self.full:
+            return
         self._viewers += 1
         try:
             while not self._closed.is_set():
@@ -133,7 +137,7 @@ class Feed:
             if self._latest is not None or self._next == -math.inf:  # said once
                 log.error("the dashboard has no board: %s", failure(error))
             self._latest = None
-        ended = self._clock()
+        self._reading, ended = None, self._clock()
         rest = (ended - began) * (1.0 / self._config.share - 1.0)
         self._next = max(began + self._config.every / 2, ended + rest)
 

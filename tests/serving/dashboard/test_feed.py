@@ -49,6 +49,39 @@ async def test_pages_share_a_reading_and_a_new_one_comes_when_it_is_old() -> Non
     assert source.reads == 2
 
 
+async def test_who_leaves_in_mid_reading_makes_nobody_read_beside_it() -> None:
+    source, entered, go = Source(), threading.Event(), threading.Event()
+
+    def read() -> dict[str, object]:
+        entered.set()
+        go.wait(60)
+        return source()
+
+    feed = Feed(read, source.clock)
+    first = asyncio.create_task(feed.latest())
+    await asyncio.to_thread(entered.wait, 60)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    others = [asyncio.create_task(feed.latest()) for _ in range(3)]
+    await asyncio.sleep(0)
+    go.set()
+    found = await asyncio.gather(*others)
+    assert source.reads == 1
+    assert len({id(document) for document in found}) == 1
+
+
+async def test_viewers_who_come_at_once_are_as_many_as_there_are_places() -> None:
+    source = Source()
+    feed = Feed(source, source.clock, FeedConfig(every=60.0, viewers=2))
+    streams = [feed.events() for _ in range(5)]
+    told = await asyncio.gather(*(anext(stream, None) for stream in streams))
+    assert [event is not None for event in told] == [True, True, False, False, False]
+    for stream in streams:
+        await stream.aclose()  # type: ignore[attr-defined]
+    assert not feed.full
+
+
 async def test_a_board_that_takes_long_is_read_less_often() -> None:
     source = Source(cost=3.0)
     feed = Feed(source, source.clock, FeedConfig(every=1.0, share=0.1))
