@@ -20,6 +20,7 @@ from drift.key import Key
 from drift.monitor import Monitor, Snapshot
 from drift.opened import Open
 from drift.outcomes import OutcomeStore
+from drift.plain import one_line
 from drift.reference import load_references, save_references
 from drift.reporters import Reporters
 from drift.stream import Point
@@ -252,7 +253,8 @@ class MonitoredStore:
             if not events:
                 return
             for event in events:
-                log.log(logging.WARNING if event.alert else logging.INFO, "%s", event.message)
+                level = logging.WARNING if event.alert else logging.INFO
+                log.log(level, "%s", one_line(event.message))
             try:
                 self._events.append(events, self._clock())
                 if any(event.kind == "reference" for event in events):

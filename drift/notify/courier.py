@@ -15,6 +15,7 @@ from drift.notify.formats import FORMATS
 from drift.notify.notice import Board, Notice
 from drift.notify.post import Reply, headers, post
 from drift.notify.retry import passes, retry_after_s
+from drift.plain import one_line
 from drift.states import State
 
 log = logging.getLogger(__name__)
@@ -183,4 +184,4 @@ class Courier:
 
     def _dead(self, result: str, why: str) -> None:
         self._count(result)
-        log.warning("webhook %s: a notice was lost: %s", self.webhook.name, why)
+        log.warning("webhook %s: a notice was lost: %s", self.webhook.name, one_line(why))

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from drift.plain import one_line
 from serving.cli.faults import service_fault
 
 
@@ -108,13 +109,14 @@ def print_table(
     title: str = "",
     caption: str = "",
 ) -> None:
-    """Print a table; numbers are right-aligned. Cells are text as it stands, never markup."""
+    """Print a table; numbers are right-aligned. Cells are text as it stands, never markup, but for
+    control characters other than line ends: they show as escapes and command no terminal."""
     table = Table(title=title or None, caption=caption or None, title_justify="left")
     for i, column in enumerate(columns):
         numbers = bool(rows) and all(isinstance(row[i], int | float | None) for row in rows)
         table.add_column(Text(column), justify="right" if numbers else "left")
     for row in rows:
-        table.add_row(*(Text(cell(value)) for value in row))
+        table.add_row(*(Text("\n".join(map(one_line, cell(value).split("\n")))) for value in row))
     # A pipe has no width; 80 columns would break the lines that somebody wants to grep.
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 

@@ -225,6 +225,16 @@ def test_trouble_in_the_monitor_does_not_fail_a_report(stream, path, caplog):
     assert "the outcome is stored" in caplog.text
 
 
+def test_a_name_begins_no_line_of_the_log(stream, path, caplog):
+    name = "m\n2026-11-30 CRITICAL drift.sink: all is lost\x1b[2J"
+    sink = _open(path)
+    with caplog.at_level("INFO"):
+        sink.store([dataclasses.replace(o, served_model=name) for o in stream(800, 0.4, 1)])
+    sink.close()
+    assert "reference learned" in caplog.text
+    assert not any(set("\n\x1b") & set(record.getMessage()) for record in caplog.records)
+
+
 def test_a_log_that_cannot_be_written_keeps_nobody_from_being_told(drifted, path, caplog):
     (path.parent / "e.jsonl").mkdir(parents=True)  # no file can be opened there
     told = []

@@ -165,6 +165,15 @@ def test_tables_are_not_folded_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> 
     assert ("word " * 25).strip() in capsys.readouterr().out
 
 
+def test_a_name_in_a_table_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    console.print_table(("tenant",), [("a\x1b[2Jb\rc",), ("two\nlines é",)])
+    text = capsys.readouterr().out
+    assert not {"\x1b", "\r"} & set(text)
+    assert r"a\x1b[2Jb\rc" in text
+    assert "\\n" not in text
+    assert "lines é" in text
+
+
 def test_progress_off_a_terminal_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with console.progress("Reading", total=10, unit="rows") as bar:
         bar.advance(4)
