@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import threading
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
 
@@ -49,6 +50,7 @@ class Courier:
         self._told: OrderedDict[str, None] = OrderedDict()
         self._changed = threading.Condition()  # its lock is one that a thread may take twice
         self._busy = self._closing = self._hurry = False
+        self._again = time.monotonic()  # real seconds, as waits are
         self._thread = threading.Thread(
             target=self._work, name=f"webhook-{webhook.name}", daemon=True
         )
@@ -77,7 +79,7 @@ class Courier:
             self._told[entry.digest] = None
             if len(self._told) > _MEMORY:
                 self._told.popitem(last=False)
-            for notice in self._board.take(entry):
+            for notice in self._take(entry):
                 if len(self._queue) >= self.webhook.queue:
                     self._queue.popleft()
                     self._dead("dropped", "the queue is full")
@@ -89,7 +91,7 @@ class Courier:
         of alerts again and again, hears of it."""
         with self._changed:
             self._told[entry.digest] = None
-            self._board.take(entry)
+            self._take(entry)
             self._changed.notify_all()
 
     def finish(self) -> None:
@@ -134,19 +136,34 @@ class Courier:
                     self._dead("refused", "see the traceback")
 
     def _next(self) -> tuple[list[Notice], bool] | None:
-        """The oldest notice; or, when none came for a while, the alerts to send again (and true);
-        ``None`` at the end."""
-        again_s = self.webhook.resend_s if self.webhook.kind == "alertmanager" else None
+        """The alerts to send again (and true) when that is due, whatever else comes: they would be
+        over else; or the oldest notice; ``None`` at the end."""
         with self._changed:
             self._busy = False
             self._changed.notify_all()
-            while not self._queue and not self._closing:
-                if not self._changed.wait(again_s) and self._board.firing:
+            while not self._closing:
+                left_s = self._left_s()
+                if left_s is not None and left_s <= 0.0:
+                    self._again = time.monotonic()
                     return list(self._board.firing), True
+                if self._queue:
+                    break
+                self._changed.wait(left_s)
             if not self._queue:
                 return None
             self._busy = True
             return [self._queue.popleft()], False
+
+    def _take(self, entry: Entry) -> list[Notice]:
+        if not self._board.firing:
+            self._again = time.monotonic()
+        return self._board.take(entry)
+
+    def _left_s(self) -> float | None:
+        """Seconds until alerts are due again; ``None``: there are none, or none are sent again."""
+        if self.webhook.kind != "alertmanager" or not self._board.firing:
+            return None
+        return self._again + self.webhook.resend_s - time.monotonic()
 
     def _deliver(self, notice: Notice, again: bool) -> None:
         """Until it is delivered or dead; what will be sent again anyway is tried once."""

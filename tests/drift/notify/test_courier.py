@@ -149,6 +149,17 @@ def test_an_alertmanager_is_told_until_it_is_over(start, receiver, entry):
     assert over["labels"] == sent[0].json[0]["labels"]
 
 
+def test_an_alert_is_sent_again_however_much_else_is_told(start, receiver, entry):
+    notifier = start(receiver.url, kind="alertmanager", resend_s=0.05)
+    notifier.tell(entry("ok", "degraded"))
+    first, at = receiver.next(), 1_700_000_000.0
+    while receiver.requests.empty() and at < 1_700_200_000.0:
+        at += 1.0
+        notifier.tell(entry("degraded", "degraded", at, kind="reference"))  # nothing to it
+    assert not receiver.requests.empty()
+    assert receiver.next().json[0]["labels"] == first.json[0]["labels"]
+
+
 def test_alerts_outlive_a_restart_at_an_alertmanager_alone(start, receiver, entry):
     before = entry("ok", "degraded")
     for kind in ("slack", "alertmanager"):
