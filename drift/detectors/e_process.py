@@ -23,6 +23,9 @@ from drift.detectors.protocol import Kind
 from drift.detectors.sample import Bools, Floats, Ints, Sample
 from drift.tau import kendall_tau
 
+#: Beyond any limit. Infinity, which a lasting shift would reach, never came down again.
+_MOST = 1e250
+
 
 @dataclass(frozen=True, slots=True)
 class EProcessConfig:
@@ -77,7 +80,8 @@ class EDetector:
         )[0]
         self._group.clear()
         if not math.isnan(x):
-            self._sums = (self._sums + 1.0) * (1.0 + self._bets * (self._mean - x))
+            moved = (self._sums + 1.0) * (1.0 + self._bets * (self._mean - x))
+            self._sums = np.minimum(moved, _MOST)
 
     def reset(self) -> None:
         self._sums[:] = 0.0
@@ -105,7 +109,7 @@ class EFit:
             if (time + 1) % size == 0:
                 group = slice(time + 1 - size, time + 1)
                 x = group_concordance(at.scores[group], at.tokens[group], at.censored[group])
-                moved = np.minimum((sums + 1.0) * (1.0 + bets * (self.mean - x)), 1e250)
+                moved = np.minimum((sums + 1.0) * (1.0 + bets * (self.mean - x)), _MOST)
                 sums = np.where(np.isnan(x), sums, moved)
                 height = np.log(np.maximum(sums.mean(axis=0), 1e-12))
             found[time] = height

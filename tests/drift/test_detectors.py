@@ -139,6 +139,21 @@ def test_the_e_detector_keeps_its_promise_without_calibration():
     assert first.sum() / max(1, alarms.any(axis=0).sum()) > 300.0
 
 
+def test_the_e_detector_stays_finite_however_long_a_shift_lasts():
+    config = EProcessConfig(group=2, bets=(0.9,))  # the fastest there is
+    detector = EProcess(config).fit(make_sample(900, 0.4, 1), ARL).detector()
+    bad = make_sample((4000, 1), -0.9, 12)
+    for time in range(len(bad)):
+        detector.update(bad.row(time))
+    top = detector.height
+    assert math.isfinite(top)
+    assert top > 300.0
+    good = make_sample((600, 1), 0.9, 13)
+    for time in range(len(good)):
+        detector.update(good.row(time))
+    assert detector.height < top - 10.0
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_running_sum_is_the_chart_without_a_loop(seed):
     rises = np.random.default_rng(seed).normal(-0.1, 1.0, (500, 4))
