@@ -184,8 +184,9 @@ class Faults:
     """Counts since the service started. ``duplicates``: reports of a known id; ``conflicts``: those
     of them with other numbers (the first counts). ``late``: came after their place in order and so
     are in the statistics and not on the chart. ``bounds``: open requests that entered as lower
-    bounds; ``settled``: those of them that ended later and replaced their bound. ``clock``: times
-    that had to be set right. ``refused``: outcomes not stored because the store could not."""
+    bounds; ``settled``: those of them that ended later and replaced their bound; these three are of
+    the served models that are known now, what was weighed again at the start included. ``clock``:
+    times that had to be set right. ``refused``: outcomes not stored because the store could not."""
 
     duplicates: int = 0
     conflicts: int = 0
