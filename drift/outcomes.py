@@ -150,10 +150,6 @@ class OutcomeStore:
                 raise
         return Stored(new, len(outcomes) - len(new), conflicts)
 
-    def insert(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """:meth:`put`; return those that were new, in order."""
-        return self.put(outcomes).new
-
     def store(self, outcomes: Sequence[Outcome]) -> tuple[int, int]:
         """:meth:`put`; return how many were new and how many were known."""
         stored = self.put(outcomes)

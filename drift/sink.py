@@ -26,7 +26,6 @@ from drift.reporters import Reporters
 from drift.stream import Point
 from drift.survivors import Survivors
 from drift.valuer import ValueConfig, Valuer
-from engine.efficiency import Efficiency
 from ranker.types import Forecast, Outcome
 
 log = logging.getLogger(__name__)
@@ -171,15 +170,6 @@ class MonitoredStore:
         """Outcomes stored since the start, by served model, scored, and finish reason."""
         with self._lock:
             return dict(self._counts)
-
-    def efficiencies(self) -> dict[Key, Efficiency]:
-        """The last replay of each ranker version that its served model uses now."""
-        with self._lock:
-            return {
-                key: found.efficiency
-                for key, _, _ in self._monitor.progress()
-                if not key.sliced and (found := self._valuer.latest(key)) is not None
-            }
 
     def faults(self) -> Faults:
         """What went wrong with reports since the start."""

@@ -60,12 +60,6 @@ class Teller:
             if entry.after != told.after:
                 self.tell([_correction(entry, told, max(now, told.at))])
 
-    def close(self, within_s: float = 5.0) -> None:
-        """Send what waits, for ``within_s`` seconds at most, and close the history."""
-        if self._notifier is not None:
-            self._notifier.close(within_s)
-        self._history.close()
-
 
 def _correction(entry: Entry, told: Entry, at: float) -> Entry:
     reason = "after a restart the stored outcomes say so"

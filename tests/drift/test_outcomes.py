@@ -61,7 +61,7 @@ def test_the_first_report_of_an_id_counts(stream, path):
     store = OutcomeStore(path)
     assert store.store(first[:3]) == (3, 0)
     changed = [dataclasses.replace(o, output_tokens=1) for o in first]
-    assert store.insert(changed) == changed[3:]
+    assert store.put(changed).new == changed[3:]
     assert store.store([first[0], first[0]]) == (0, 2)
     assert list(store.by_arrival())[:3] == first[:3]
     assert len(store) == 5
