@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from drift import database
 from drift.entry import MONITOR, TEXTS, Entry, Slice
 from drift.events import Event
 
@@ -59,44 +60,10 @@ class History:
         a newer shortfirst."""
         if most < 1:
             raise ValueError(f"most must be >= 1, got {most}")
-        path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._most = most
         self._lock = threading.Lock()
-        try:
-            self._db = sqlite3.connect(
-                path, timeout=30.0, isolation_level=None, check_same_thread=False
-            )
-        except sqlite3.OperationalError as error:
-            raise ValueError(f"{path} is no history: {error}") from error
-        try:
-            self._prepare()
-        except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise ValueError(f"{path} is no history: {error}") from error
-        except ValueError:
-            self._db.close()
-            raise
-
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")  # what is told happened, even after a crash
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                for statement in filter(str.strip, _SCHEMA.split(";")):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {_VERSION}")
-            elif version > _VERSION:
-                raise ValueError(
-                    f"{self.path} has format {version}, this shortfirst knows {_VERSION}: "
-                    f"upgrade shortfirst or choose another file"
-                )
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
+        self._db = database.opened(path, "is no history", _VERSION, _SCHEMA)
 
     def add(self, entries: Sequence[Entry], now: float) -> list[Entry]:
         """Write ``entries`` in one transaction; return the new ones. ``now`` is Unix seconds.
@@ -104,19 +71,12 @@ class History:
         They are on disk when this returns; when it raises (``sqlite3.Error``) none of them is.
         """
         new: list[Entry] = []
-        with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                for entry in entries:
-                    if self._db.execute(_INSERT, _row(entry, now)).rowcount == 1:
-                        new.append(entry)
-                for kind in {entry.kind for entry in new}:
-                    self._db.execute(_PRUNE, (kind, kind, self._most))
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._lock, database.transaction(self._db):
+            for entry in entries:
+                if self._db.execute(_INSERT, _row(entry, now)).rowcount == 1:
+                    new.append(entry)
+            for kind in {entry.kind for entry in new}:
+                self._db.execute(_PRUNE, (kind, kind, self._most))
         return new
 
     def states(self) -> dict[Slice, Entry]:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from drift import database
 from ranker.types import FinishReason, Forecast, Outcome
 
 _VERSION = 1
@@ -73,55 +74,11 @@ class OutcomeStore:
         ``create`` is false, or was written by a newer shortfirst."""
         if not create and not path.exists():
             raise ValueError(f"no outcomes at {path}: nothing has been reported yet")
-        path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._lock = threading.Lock()
-        # Transactions are written out below; the module's implicit ones hide when they commit.
-        try:
-            self._db = sqlite3.connect(
-                path, timeout=30.0, isolation_level=None, check_same_thread=False
-            )
-        except sqlite3.OperationalError as error:
-            raise ValueError(f"{path} is not a store of outcomes: {error}") from error
-        try:
-            self._prepare()
-        except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise ValueError(f"{path} is not a store of outcomes: {error}") from error
-        except ValueError:
-            self._db.close()
-            raise
-
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
-        # FULL: a commit returns when the log has reached the disk, not when it was handed over.
-        self._db.execute("PRAGMA synchronous = FULL")
-        with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                (version,) = self._db.execute("PRAGMA user_version").fetchone()
-                if version == 0:
-                    for statement in filter(str.strip, _SCHEMA.split(";")):
-                        self._db.execute(statement)
-                    self._db.execute(f"PRAGMA user_version = {_VERSION}")
-                elif version > _VERSION:
-                    raise ValueError(
-                        f"{self.path} has format {version}, this shortfirst knows {_VERSION}: "
-                        f"upgrade shortfirst or choose another file"
-                    )
-                else:
-                    self._add_novelty()
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-
-    def _add_novelty(self) -> None:
-        """To a store older than that column. Whoever does not know it can read and write on, so it
-        is no other format."""
-        columns = {name for _, name, *_ in self._db.execute("PRAGMA table_info(outcomes)")}
-        if "novelty" not in columns:
-            self._db.execute("ALTER TABLE outcomes ADD COLUMN novelty REAL")
+        self._db = database.opened(
+            path, "is not a store of outcomes", _VERSION, _SCHEMA, _add_novelty
+        )
 
     def put(self, outcomes: Sequence[Outcome]) -> Stored:
         """Store ``outcomes`` in one transaction; say which were new.
@@ -130,24 +87,17 @@ class OutcomeStore:
         """
         new: list[Outcome] = []
         conflicts = 0
-        with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                for outcome in outcomes:
-                    if self._db.execute(_INSERT, _row(outcome)).rowcount == 1:
-                        new.append(outcome)
-                    else:
-                        first = self._db.execute(_FIRST, (outcome.request_id,)).fetchone()
-                        conflicts += first != (
-                            outcome.served_model,
-                            outcome.output_tokens,
-                            str(outcome.finish_reason),
-                        )
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._lock, database.transaction(self._db):
+            for outcome in outcomes:
+                if self._db.execute(_INSERT, _row(outcome)).rowcount == 1:
+                    new.append(outcome)
+                else:
+                    first = self._db.execute(_FIRST, (outcome.request_id,)).fetchone()
+                    conflicts += first != (
+                        outcome.served_model,
+                        outcome.output_tokens,
+                        str(outcome.finish_reason),
+                    )
         return Stored(new, len(outcomes) - len(new), conflicts)
 
     def store(self, outcomes: Sequence[Outcome]) -> tuple[int, int]:
@@ -239,3 +189,11 @@ def _outcome(row: tuple[Any, ...]) -> Outcome:
         tenant=row[7],
         lane=row[8],
     )
+
+
+def _add_novelty(db: sqlite3.Connection) -> None:
+    """To a store older than that column. Whoever does not know it can read and write on, so it is
+    no other format."""
+    columns = {name for _, name, *_ in db.execute("PRAGMA table_info(outcomes)")}
+    if "novelty" not in columns:
+        db.execute("ALTER TABLE outcomes ADD COLUMN novelty REAL")
