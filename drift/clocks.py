@@ -49,11 +49,25 @@ class ReporterClock:
         return most if abs(most) > TOLERANCE else 0.0
 
 
-def put_right(outcomes: Sequence[Outcome], ahead: float) -> list[Outcome]:
-    """Times as our clock would have told them; how long a request took is not touched."""
+def put_right(outcomes: Sequence[Outcome], ahead: float, received: float) -> list[Outcome]:
+    """Times as our clock would have told them; how long a request took is not touched.
+
+    One that would end after it was ``received`` is moved to then, whatever its clock: an arrival in
+    the future would make all that come before it late.
+    """
+    return [_moved(o, _off(o, ahead, received)) for o in outcomes]
+
+
+def _off(outcome: Outcome, ahead: float, received: float) -> float:
+    """Seconds by which its times are ahead: those of the clock, unless it would end in the future."""
+    off = outcome.finished - received
+    return off if off - ahead > TOLERANCE else ahead
+
+
+def _moved(outcome: Outcome, ahead: float) -> Outcome:
     if ahead == 0.0:
-        return list(outcomes)
-    return [replace(o, arrival=o.arrival - ahead, finished=o.finished - ahead) for o in outcomes]
+        return outcome
+    return replace(outcome, arrival=outcome.arrival - ahead, finished=outcome.finished - ahead)
 
 
 def put_right_open(requests: Sequence[Open], ahead: float) -> list[Open]:

@@ -76,16 +76,15 @@ class Reporters:
         reporter.clock.read(delivery.sent, newest, received)
         reporter.open, reporter.last = len(delivery.open), received
         ahead = reporter.clock.ahead
-        if ahead == 0.0:
-            return delivery, 0
         right = Delivery(
-            put_right(delivery.outcomes, ahead),
+            put_right(delivery.outcomes, ahead, received),
             put_right_open(delivery.open, ahead),
             delivery.reporter,
             delivery.sent,
             delivery.mended,
         )
-        return right, len(right.outcomes)
+        pairs = zip(delivery.outcomes, right.outcomes, strict=True)
+        return right, sum(was is not now for was, now in pairs)
 
     def rows(self) -> tuple[ReporterRow, ...]:
         """The one that reported last first."""

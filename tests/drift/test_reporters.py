@@ -44,6 +44,21 @@ def test_a_wrong_clock_is_put_right_both_ways(stream, ahead):
     assert "clock" in row.notes[0]
 
 
+def test_an_outcome_from_the_future_of_a_right_clock_ends_when_it_came(stream):
+    rows = stream(20, 0.4, 1)
+    reporters = Reporters()
+    _deliver(reporters, rows[:19], 0.0)
+    received = rows[19].finished
+    wild = dataclasses.replace(
+        rows[19], arrival=rows[19].arrival + 500.0, finished=received + 500.0
+    )
+    right, mended = reporters.put_right(Delivery([rows[18], wild], (), "r", received), received)
+    assert mended == 1
+    assert right.outcomes[0] is rows[18]
+    assert right.outcomes[1].finished == pytest.approx(received)
+    assert right.outcomes[1].arrival == pytest.approx(rows[19].arrival)
+
+
 def test_without_a_time_of_sending_only_a_clock_ahead_can_be_seen(stream):
     rows = stream(50, 0.4, 1)
     reporters = Reporters()
