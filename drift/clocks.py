@@ -59,7 +59,7 @@ def put_right(outcomes: Sequence[Outcome], ahead: float, received: float) -> lis
 
 
 def _off(outcome: Outcome, ahead: float, received: float) -> float:
-    """Seconds by which its times are ahead: those of the clock, unless it would end in the future."""
+    """Seconds by which its times are ahead: as its clock is, unless it would end in the future."""
     off = outcome.finished - received
     return off if off - ahead > TOLERANCE else ahead
 
