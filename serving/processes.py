@@ -54,8 +54,12 @@ class Service:
             raise ServiceFailed(_explain(self.name, f"ended with status {code}", self.log))
 
     def pause(self) -> None:
-        """Stop the child and its own children where they are (SIGSTOP): they take no time."""
+        """Stop the child and its own children where they are (SIGSTOP): they take no time. Returns
+        when the child stands still, or has ended."""
         self._signal_group(signal.SIGSTOP)
+        with contextlib.suppress(ChildProcessError):  # its end was seen before
+            # WNOWAIT: an end stays to be seen by whoever asks for the status.
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let them go on."""
