@@ -11,13 +11,14 @@ is SmolLM2-135M-Instruct (Apache-2.0), so the texts are no one's chat and no ben
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from training.label import table
 
 MODEL = "smollm2-135m-instruct"
 #: The end of turn of the model's template; the engine stops at it.
@@ -106,13 +107,8 @@ def distinct(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main(url: str, out: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     rows = distinct(asyncio.run(draw(url.rstrip("/"))))
-    part = out.with_name(f"{out.name}.part")
-    pq.write_table(pa.Table.from_pylist(rows), part, compression="zstd")
-    os.replace(part, out)
+    table.write(out, rows)
     print(f"{len(rows)} prompts in {out}")
 
 

@@ -14,7 +14,6 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -36,31 +35,27 @@ class Shipped:
 
     @classmethod
     def of_package(cls) -> Shipped:
-        with resources.as_file(resources.files("training") / "data" / NAME) as path:
-            return cls(path)
+        return cls(_HERE)
 
     def get(self, key: str) -> Fitted | None:
         """What is kept under ``key``; ``None`` when there is nothing."""
-        import pyarrow.parquet as pq
-
-        if not self.path.is_file():
-            return None
-        rows = pq.read_table(self.path, filters=[("key", "=", key)]).to_pylist()
-        if not rows:
-            return None
-        scores = {row["asked"]: np.array(row["scores"], dtype=np.float64) for row in rows}
-        first = rows[0]
-        return Fitted(first["recipe"], first["minutes"], first["milliseconds"], scores)
+        return self._read([("key", "=", key)]).get(key)
 
     def all(self) -> dict[str, Fitted]:
         """Everything, by key."""
+        return self._read()
+
+    def _read(self, filters: list[tuple[str, str, str]] | None = None) -> dict[str, Fitted]:
         import pyarrow.parquet as pq
 
         if not self.path.is_file():
             return {}
-        keys = pq.read_table(self.path, columns=["key"])["key"].unique().to_pylist()
-        found = {key: self.get(key) for key in sorted(keys)}
-        return {key: fitted for key, fitted in found.items() if fitted is not None}
+        found: dict[str, Fitted] = {}
+        for row in pq.read_table(self.path, filters=filters).to_pylist():
+            made = Fitted(row["recipe"], row["minutes"], row["milliseconds"], {})
+            of = found.setdefault(row["key"], made)
+            of.scores[row["asked"]] = np.array(row["scores"], dtype=np.float64)
+        return found
 
 
 def write(path: Path, results: Mapping[str, Fitted]) -> None:
