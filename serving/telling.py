@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from drift.announce import Announcer
 from drift.config import MonitorConfig
 from drift.entry import MONITOR, Entry
 from drift.events import Event, EventLog
@@ -39,11 +40,13 @@ class TellingConfig:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """What runs: the sink, who tells of it, and the webhooks."""
+    """What runs: the sink, who tells of it, the webhooks, and how others than the monitor tell
+    what they did."""
 
     sink: MonitoredStore
     teller: Teller
     notifier: Notifier
+    announce: Announcer
 
 
 @contextmanager
@@ -65,10 +68,11 @@ def telling(
         notifier = Notifier(config.webhooks, environ, clock, rng)
         undo.callback(notifier.close, config.close_s)
         teller = Teller(history, notifier, clock)
-        sink = MonitoredStore(store, monitor, EventLog(config.events), clock, teller)
+        events = EventLog(config.events)
+        sink = MonitoredStore(store, monitor, events, clock, teller)
         undo.callback(sink.close)  # first of all: its last events are told
         teller.resume(replayed, _standing(monitor))
-        yield Telling(sink, teller, notifier)
+        yield Telling(sink, teller, notifier, Announcer(events, teller, clock))
 
 
 def _standing(monitor: Monitor) -> list[Entry]:
