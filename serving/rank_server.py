@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from serving.limits import Limits
 from serving.metrics import RankMetrics
 from serving.rank_http import rank_app
 from serving.rank_service import OutcomeSink, RankService
+from serving.ranked import Consumer
 from serving.rankers import Rankers, Source, Watched, follow
 from serving.ready import announce
 from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
@@ -72,20 +73,29 @@ async def run(
     watched: list[Watched],
     source: Source | None,
     read: Callable[[], Mapping[str, Any]] | None = None,
+    ranked: Sequence[Consumer] = (),
     ready_file: Path | None = None,
     stop: StopSignal | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain. Raises ``OSError`` when a port is taken.
 
     ``read`` gives the dashboard what it shows (``serving.dashboard.document``); without it there is
-    no dashboard. It is called in threads.
+    no dashboard. It is called in threads. ``ranked`` are told of each answer, after it was made.
     """
     if stop is None:
         stop = StopSignal()
         stop.install()
     metrics, gate = RankMetrics(registry), Gate()
     batcher = Batcher(config.batching, metrics.batched)
-    service = RankService(rankers, batcher, sink, config.limits, fell_back=metrics.fell_back)
+    service = RankService(
+        rankers,
+        batcher,
+        sink,
+        config.limits,
+        fell_back=metrics.fell_back,
+        ranked=ranked,
+        dropped=metrics.dropped,
+    )
     server = GrpcServer(
         f"{bracketed(config.host)}:{config.port}",
         rank_pb2.DESCRIPTOR.services_by_name["RankService"],

@@ -20,6 +20,7 @@ from serving.drain import Gate
 from serving.grpc_server import GrpcServer
 from serving.limits import Limits
 from serving.rank_service import RankService
+from serving.ranked import Consumer
 from serving.rankers import Rankers
 from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
 
@@ -100,6 +101,7 @@ async def serve_rank(
     address: str = "127.0.0.1:0",
     batching: BatcherConfig | None = None,
     limits: Limits | None = None,
+    ranked: Sequence[Consumer] = (),
 ) -> AsyncIterator[RankServer]:
     """A real server on a real socket."""
     ranker, sink, limits = ranker or WordRanker(), sink or MemorySink(), limits or Limits()
@@ -107,7 +109,7 @@ async def serve_rank(
     batcher, gate = Batcher(batching), Gate()
     calls: list[tuple[str, str]] = []
     fallbacks: list[int] = []
-    service = RankService(rankers, batcher, sink, limits, fell_back=fallbacks.append)
+    service = RankService(rankers, batcher, sink, limits, fell_back=fallbacks.append, ranked=ranked)
     server = GrpcServer(
         address,
         rank_pb2.DESCRIPTOR.services_by_name["RankService"],
