@@ -18,6 +18,9 @@ from drift.states import State
 
 log = logging.getLogger(__name__)
 
+#: The cause of a state that is over because its series is not watched any more.
+CLOSED = "closed"
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -28,7 +31,9 @@ class Event:
     caused it and ``outcome`` its number within the stream. ``tau`` with its interval is over the
     ``since_change`` outcomes after the estimated change, or the window when there is none.
     ``lane`` and ``tenant`` are ``None`` where all traffic of the version is meant; ``cause`` (what
-    decayed: order, scale, share scored ...) is empty where it isn't known.
+    decayed: order, scale, share scored ...) is empty where it isn't known. A ``state`` event of
+    cause ``closed`` falls to ``ok`` because the series is not watched any more: its version was
+    replaced, its slice lost its place, or nothing came of it for long; ``reasons`` says which.
     """
 
     kind: str
@@ -60,7 +65,9 @@ class Event:
         """What to do about it, one line; empty when there is nothing to decide."""
         if self.kind == "scale":
             return "recalibrate the quantiles; the order may be as good as ever"
-        return State[self.state.upper()].advice if self.kind == "state" else ""
+        if self.kind != "state" or self.cause == CLOSED:
+            return ""
+        return State[self.state.upper()].advice
 
     @property
     def alert(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from drift.config import MonitorConfig
 from drift.harm import lost
-from drift.key import OTHER, Key
+from drift.key import Key
 from drift.monitor import Monitor, Snapshot
 from drift.outcomes import OutcomeStore
 from drift.sink import recover
@@ -44,7 +44,7 @@ def _row(
     snapshot: Snapshot, monitor: Monitor, valuer: Valuer, past: Iterable[Outcome]
 ) -> dict[str, Any]:
     key, reference = snapshot.key, snapshot.reference
-    if reference is not None and key.tenant != OTHER:
+    if reference is not None and not key.rest:
         own = [o for o in past if _belongs(o, key)][: reference.outcomes]
         _value(valuer, key, own[-snapshot.cohort.outcomes :], State.OK)
     _value(valuer, key, monitor.recent(key), snapshot.state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drift import evidence
 from drift.config import MonitorConfig
@@ -12,8 +12,10 @@ from drift.detectors.concordance_cusum import ConcordanceDetector
 from drift.detectors.cusum import Cusum
 from drift.detectors.observation import Observation
 from drift.detectors.pit_cusum import PitDetector
-from drift.events import Event
+from drift.events import CLOSED, Event
 from drift.key import Key
+from drift.learning import Learning
+from drift.lesson import Lesson, School
 from drift.recent import Recent
 from drift.reference import Reference
 from drift.states import Evidence, State, StateMachine
@@ -43,7 +45,13 @@ class Stream:
     chart of the probability integral transform, which never raises the state beyond ``warn``.
     """
 
-    def __init__(self, key: Key, config: MonitorConfig, reference: Reference | None) -> None:
+    def __init__(
+        self,
+        key: Key,
+        config: MonitorConfig,
+        reference: Reference | None,
+        school: School | None = None,
+    ) -> None:
         self.key = key
         self.reference: Reference | None = None
         self.rank: ConcordanceDetector | None = None
@@ -53,9 +61,7 @@ class Stream:
         self._config = config
         self._machine = StateMachine(config.states)
         self._window = Recent(config.window, config.confidence)
-        self._kept: list[Outcome] = []
-        self._learn_at = 0 if reference is not None else config.reference_first
-        self._learnable = True
+        self._learning = Learning(key, config, reference is not None, school or School())
         self._looked = 0
         self._scaled = False
         if reference is not None:
@@ -85,10 +91,9 @@ class Stream:
             for detector in (self.rank, self.scale):
                 if detector is not None:
                     detector.update(seen)
-            if self._learn_at:
-                self._kept.append(outcome)
-                if len(self._kept) >= self._learn_at:
-                    events += self._learn(outcome)
+            lesson = self._learning.see(outcome, seen, self.outcomes, self.state, self.chart)
+            if lesson is not None:
+                events += self.learned(lesson, lesson.learn())
         if self.outcomes - self._looked >= self._config.every or self._crossed():
             events += self._look(outcome)
         return events
@@ -96,6 +101,14 @@ class Stream:
     def look(self) -> list[Event]:
         """Look at the window now: at the end of a stream."""
         return self._look(self.recent[-1]) if self.outcomes > self._looked else []
+
+    def closed(self, at: float, why: str) -> list[Event]:
+        """Nobody watches it any more from Unix second ``at``: what it had said is over."""
+        before = self.state
+        if before is State.OK:
+            return []
+        self._machine.reset()
+        return [self._event("state", at, before, self._window.tau(), (why,), CLOSED)]
 
     def _crossed(self) -> bool:
         """Whether a chart has just passed a limit: then nobody waits for the next look."""
@@ -132,7 +145,9 @@ class Stream:
             reasons = found.reasons if rose else ("evidence stayed below it",)
             cause = found.cause if rose else ""
             events.append(
-                self._event("state", outcome, before, since if rose else tau, reasons, cause)
+                self._event(
+                    "state", outcome.arrival, before, since if rose else tau, reasons, cause
+                )
             )
         return events
 
@@ -140,7 +155,7 @@ class Stream:
         """All there is, and tau-b since the estimated change."""
         config, window, reference = self._config, self._window, self.reference
         found = evidence.from_unscored(window, config.unscored)
-        found |= evidence.from_usefulness(tau, config, self._learnable)
+        found |= evidence.from_usefulness(tau, config, self._learning.learnable)
         if self.rank is None or reference is None:
             return found, tau
         since = tau
@@ -169,31 +184,23 @@ class Stream:
         self._scaled = True
         longer = self.scale.longer.value >= self.scale.shorter.value
         said = evidence.from_scale(self.scale.height, longer, self.reference)
-        return [self._event("scale", outcome, self.state, tau, said.reasons, said.cause)]
+        return [self._event("scale", outcome.arrival, self.state, tau, said.reasons, said.cause)]
 
-    def _learn(self, outcome: Outcome) -> list[Event]:
-        """Learn a reference from what came before the chart last left zero."""
-        config = self._config
-        good = self._kept
-        if self.chart is not None:
-            if self.state is not State.OK:
-                self._learn_at, self._kept = 0, []  # what drifted must not become the reference
-                return []
-            good = good[: len(good) - self.chart.since_zero]
-        try:
-            reference = Reference.learn(good, config)
-        except ValueError:
-            self._learnable = self.reference is not None
-            self._kept = self._kept[len(self._kept) // 2 :]
+    def learned(self, lesson: Lesson, reference: Reference | None) -> list[Event]:
+        """Take up what ``lesson`` gave, as if it had been there when it was asked for: detectors
+        see what has come since. Nothing when the lesson is not this stream's last."""
+        rank, since = self.rank, self._learning.end(lesson, reference)
+        if since is None or reference is None:
             return []
-        self._learnable = True
         self._use(reference)
-        if len(self._kept) >= config.reference_most:
-            self._learn_at, self._kept = 0, []
-        else:
-            self._learn_at = min(2 * self._learn_at, config.reference_most)
+        for seen in since:
+            if self.rank is not None and self.rank is not rank:
+                self.rank.update(seen)
+            if self.scale is not None:
+                self.scale.update(seen)
         text = (f"tau-b {reference.tau.value:.2f} over {reference.outcomes} outcomes",)
-        return [self._event("reference", outcome, self.state, reference.tau, text)]
+        event = self._event("reference", lesson.asked, self.state, reference.tau, text)
+        return [replace(event, outcome=lesson.number)]
 
     def _use(self, reference: Reference) -> None:
         self.reference = reference
@@ -207,7 +214,7 @@ class Stream:
     def _event(
         self,
         kind: str,
-        outcome: Outcome,
+        at: float,
         before: State,
         tau: Tau,
         reasons: tuple[str, ...],
@@ -219,15 +226,17 @@ class Stream:
         what = {"reference": "reference learned", "scale": "scale of lengths changed"}.get(
             kind, f"{before} -> {self.state}"
         )
+        if cause == CLOSED:
+            what += ", not watched any more"
         message = f"{name}: {what}; {'; '.join(reasons)}"
-        if kind == "state":
+        if kind == "state" and cause != CLOSED:
             message += f". Advice: {self.state.advice}."
         return Event(
             kind=kind,
             served_model=key.served_model,
             ranker=key.ranker,
             version=key.version,
-            at=outcome.arrival,
+            at=at,
             outcome=self.outcomes,
             previous=str(before),
             state=str(self.state),
