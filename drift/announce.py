@@ -28,8 +28,8 @@ class Announcer:
 
     def __call__(self, entry: Entry) -> None:
         why = "; ".join((*entry.reasons, *filter(None, (entry.gate, entry.message))))
-        log.info("%s", one_line(f"{entry.kind} of {entry.served_model}: "
-                                f"{entry.before or '-'} -> {entry.after or '-'}. {why}"))  # fmt: skip
+        change = f"{entry.before or '-'} -> {entry.after or '-'}"
+        log.info("%s", one_line(f"{entry.kind} of {entry.served_model}: {change}. {why}"))
         try:
             self._events.note([entry.as_dict()], self._clock())
         except OSError as error:

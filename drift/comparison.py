@@ -72,12 +72,12 @@ class Gap:
     that (paired bootstrap). ``None``: not defined."""
 
     label: str
-    pairs: int
-    champion_tau: float | None
-    challenger_tau: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
+    pairs: int = 0
+    champion_tau: float | None = None
+    challenger_tau: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from drift.comparison import Comparison, Pair, Rivals, compared
+from drift.comparison import Comparison, Gap, Pair, Rivals, Verdict, compared
 from ranker.types import Outcome
 
 
@@ -133,3 +134,27 @@ class Shadow:
         )
         self.pairs += 1
         self._since += 1
+
+
+@dataclass(slots=True)
+class Beside:
+    """One challenger at work: what joins, what was lost on the way, and what was found at ``at``
+    (Unix seconds)."""
+
+    shadow: Shadow
+    dropped: int = 0
+    latest: Comparison | None = None
+    at: float | None = None
+
+    def row(self) -> dict[str, Any]:
+        """JSON-ready, flat but for the slices: the last comparison, and the counts."""
+        shadow = self.shadow
+        found = self.latest or Comparison(shadow.rivals, Verdict.UNCLEAR, Gap("all"))
+        return {
+            **found.as_dict(),
+            "at": self.at,
+            "total_pairs": shadow.pairs,
+            "waiting": shadow.waiting,
+            "forgotten": shadow.forgotten,
+            "dropped": self.dropped,
+        }

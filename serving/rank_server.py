@@ -13,19 +13,20 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from ranker.types import Ranker
 from serving.batcher import Batcher, BatcherConfig
 from serving.dashboard.routes import PATH, Dashboard
 from serving.drain import Gate, StopSignal, drain
 from serving.grpc_server import GrpcServer
+from serving.heard import Heard
 from serving.http_server import HttpServer, bracketed
 from serving.limits import Limits
 from serving.metrics import RankMetrics
 from serving.rank_http import rank_app
 from serving.rank_service import OutcomeSink, RankService
 from serving.ranked import Consumer
-from serving.rankers import Rankers, Source, Watched, follow
+from serving.rankers import Rankers, Source, Swap, Watched, follow
 from serving.ready import announce
+from serving.shadow import Shadower
 from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
 
 
@@ -74,6 +75,9 @@ async def run(
     source: Source | None,
     read: Callable[[], Mapping[str, Any]] | None = None,
     ranked: Sequence[Consumer] = (),
+    shadower: Shadower | None = None,
+    swapped: Callable[[Swap], None] = lambda swap: None,
+    looked: Callable[[], None] = lambda: None,
     ready_file: Path | None = None,
     stop: StopSignal | None = None,
 ) -> None:
@@ -81,12 +85,17 @@ async def run(
 
     ``read`` gives the dashboard what it shows (``serving.dashboard.document``); without it there is
     no dashboard. It is called in threads. ``ranked`` are told of each answer, after it was made.
+    ``shadower`` scores in the background what was answered. ``swapped`` and ``looked`` are as in
+    :func:`serving.rankers.follow`.
     """
     if stop is None:
         stop = StopSignal()
         stop.install()
     metrics, gate = RankMetrics(registry), Gate()
     batcher = Batcher(config.batching, metrics.batched)
+    if shadower is not None:
+        ranked = (*ranked, shadower.ranked)
+        sink = Heard(sink, shadower.ended)
     service = RankService(
         rankers,
         batcher,
@@ -112,12 +121,15 @@ async def run(
         address = await server.start()
         if watched and source is not None and config.reload_s:
 
-            def changed(ranker: Ranker) -> None:
-                metrics.reloaded(ranker.served_model)
+            def changed(swap: Swap) -> None:
+                metrics.reloaded(swap.served_model)
+                swapped(swap)
 
             reloading = asyncio.create_task(
-                follow(watched, source, rankers, config.reload_s, changed), name="reload"
+                follow(watched, source, rankers, config.reload_s, changed, looked), name="reload"
             )
+        if shadower is not None:
+            shadower.start(lambda: batcher.waiting)
         await server.set_serving()
         addresses = {"grpc": address, "metrics": f"{found}/metrics"}
         if dashboard is not None:
@@ -132,6 +144,8 @@ async def run(
             with contextlib.suppress(asyncio.CancelledError):
                 await reloading
         await server.stop()
+        if shadower is not None:
+            await asyncio.to_thread(shadower.close)
         await batcher.close()
         service.close()
         if dashboard is not None:

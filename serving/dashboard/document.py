@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,10 @@ from drift.history import read_history
 
 #: Kinds of entries that are shown, each group with how many of it at most: a state that flaps must
 #: not push promotions out.
-_SHOWN = ((("state", "scale"), 200), (("promotion", "rollback", "retraining", "action"), 100))
+_SHOWN = (
+    (("state", "scale"), 200),
+    (("promotion", "rollback", "retraining", "shadow", "action"), 100),
+)
 
 #: Fields of an entry that the page gets; ``details`` may hold anything and stays here.
 _FIELDS = (
@@ -24,8 +27,9 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Calling it gives the document, ready for JSON: ``Board.as_dict()`` and ``log``, the newest
-    entries of the history, oldest first. ``history`` may not exist yet.
+    """Calling it gives the document, ready for JSON: ``Board.as_dict()``, ``log``, the newest
+    entries of the history, oldest first, and under ``shadows`` and ``retraining`` the challengers
+    at work and the last attempts at retraining. ``history`` may not exist yet.
 
     Takes some 10 ms a served model, so not on an event loop. Raises ``ValueError`` when ``history``
     is something else.
@@ -33,9 +37,16 @@ class Reading:
 
     board: Callable[[], Board]
     history: Path | None = None
+    shadows: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    retraining: Callable[[], Sequence[Mapping[str, Any]]] = tuple
 
     def __call__(self) -> dict[str, Any]:
-        return {**self.board().as_dict(), "log": [_plain(entry) for entry in self._entries()]}
+        return {
+            **self.board().as_dict(),
+            "log": [_plain(entry) for entry in self._entries()],
+            "shadows": list(self.shadows()),
+            "retraining": list(self.retraining()),
+        }
 
     def _entries(self) -> Sequence[Entry]:
         if self.history is None:
