@@ -1,7 +1,7 @@
 """The promotion gate: only a ranker that orders better takes the place of the one that serves.
 
-:func:`judge` and, on live traffic, :func:`judge_recent` compare, :func:`promote` moves the alias and
-keeps the history, :func:`rollback` goes back.
+:func:`judge` and, on live traffic, :func:`judge_recent` compare, :func:`promote` moves the alias
+and keeps the history, :func:`rollback` goes back.
 """
 
 from training.gate.config import BurstConfig, GateConfig

@@ -1,4 +1,4 @@
-"""Which traffic a ranker was trained on: what its run remembers, so that a gate can ask of later."""
+"""Which traffic a ranker was trained on: what its run remembers, for a gate to ask of later."""
 
 from __future__ import annotations
 

@@ -1,0 +1,171 @@
+"""``train --from-outcomes`` and ``promote --outcomes``: traffic of our own, from its stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from serving.cli import console, tables, train_report
+from serving.cli.registry import open_registry
+from serving.cli.training_data import Wanted
+
+if TYPE_CHECKING:
+    from ranker.registry import Registry
+    from training.configs import Configuration
+    from training.pipeline import Result
+    from training.retrain import Retraining
+    from training.sources import Data
+    from training.sources.recent import RecencyConfig, Recent
+
+#: The version that is scored in the shadow of the one that serves.
+CHALLENGER = "challenger"
+#: Tags of a run: what the champion of that time was trained with, so that the next can be told.
+_FORMER = "former."
+
+
+def stores(store: str, prompts: Path | None) -> tuple[Path, Path]:
+    """The outcomes, those of the home folder unless ``store`` says otherwise, and their prompts,
+    which are beside them unless ``prompts`` does."""
+    from serving.paths import Home, prompts_beside
+
+    outcomes = Path(store) if store else Home.resolve().outcomes
+    return outcomes, prompts or prompts_beside(outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class FromOutcomes:
+    """``store`` empty: the home folder's. ``former``: learn from the champion's data too."""
+
+    store: str
+    prompts: Path | None
+    served_model: str
+    name: str
+    half_life: float
+    reason: str
+    former: bool
+    challenger: bool
+    promote: bool
+    force: bool
+    tokenizer: Path | None
+
+    def train(self, settings: Configuration, tracking_uri: str, *, as_json: bool) -> bool:
+        """Whether the version serves, where it was to; ``True`` where it was not.
+
+        Raises ``ValueError`` that says what is missing.
+        """
+        from dataclasses import asdict, replace
+
+        from training.sources.recent import RecencyConfig, read_recent
+
+        recency = RecencyConfig(half_life=self.half_life)
+        recent = read_recent(*stores(self.store, self.prompts), self.served_model, recency)
+        console.note(recent.found)
+        registry = open_registry(tracking_uri)
+        plan, tags = self._plan(recent, recency, registry)
+        tables.note_leaks(plan.job.data)
+        result = _run(plan, settings, registry, {**plan.tags(), **tags})
+        if self.challenger:
+            registry.set_alias(result.name, CHALLENGER, result.version)
+        if self.promote and not self.challenger:
+            result = replace(result, **_judged(registry, result, recent, self.force))
+        more = {"challenger": self.challenger, "lineage": asdict(plan.lineage)}
+        train_report.report([result], as_json=as_json, more=more)
+        if self.challenger and not as_json:
+            console.note(
+                f"models:/{result.name}@{CHALLENGER} is version {result.version}: a rank service "
+                f"scores it in the shadow of the champion. When it has seen enough: shortfirst "
+                f"promote {result.name} {result.version} --outcomes"
+            )
+        return result.verdict is None or result.promotion is not None
+
+    def _plan(
+        self, recent: Recent, recency: RecencyConfig, registry: Registry
+    ) -> tuple[Retraining, dict[str, str]]:
+        from training.gate import CHAMPION
+        from training.pipeline import ranker_name
+        from training.retrain import retraining
+
+        name = self.name or ranker_name(recent.served_model)
+        champion = registry.resolve(name, CHAMPION)
+        tags = registry.run_tags(name, champion) if champion else {}
+        wanted = _former(tags, self.tokenizer) if champion else None
+        former, said = (), dict[str, str]()
+        if wanted is not None:
+            said = {_FORMER + key: value for key, value in wanted.tags().items()}
+            said[_FORMER + "served_model"] = wanted.served_model
+            if self.former:
+                former = _rows(wanted)
+        plan = retraining(recent, recency, name=name, former=former, reason=self.reason)
+        return plan, said
+
+
+def _former(tags: Mapping[str, str], tokenizer: Path | None) -> Wanted | None:
+    """What a version was trained with before there were outcomes, as far back as runs tell."""
+    from training.sources.lineage import Lineage
+
+    if Lineage.of(tags) is None:
+        return Wanted.of_run(tags, tokenizer)
+    before = {k.removeprefix(_FORMER): v for k, v in tags.items() if k.startswith(_FORMER)}
+    return Wanted.of_run(before, tokenizer) if before else None
+
+
+def _rows(wanted: Wanted) -> tuple[Data, ...]:
+    """None where they are gone: they help, and are not needed."""
+    try:
+        with tables.stages() as progress:
+            return (wanted.job("", progress).data,)
+    except (ValueError, OSError, ImportError) as error:
+        console.note(f"Without the data that the champion was trained with: {error}")
+        return ()
+
+
+def _run(
+    plan: Retraining, settings: Configuration, registry: Registry, tags: Mapping[str, str]
+) -> Result:
+    import getpass
+    import shutil
+    from datetime import UTC, datetime
+
+    from serving.paths import Home
+    from training import pipeline
+    from training.encoder.watch import Interrupted
+
+    # Not to be gone on with: by then there is newer traffic.
+    workdir = Home.resolve().cache / "training" / f"{plan.job.name}-outcomes"
+    shutil.rmtree(workdir, ignore_errors=True)
+    with tables.stages() as progress:
+        try:
+            result = pipeline.run(
+                plan.job,
+                settings.train,
+                registry,
+                progress,
+                by=getpass.getuser(),
+                now=datetime.now(UTC),
+                promote_as=None,
+                tags={"config": settings.name, **tags},
+                workdir=workdir,
+            )
+        except Interrupted as stopped:
+            raise console.UserError(str(stopped), status=130) from None
+    shutil.rmtree(workdir, ignore_errors=True)
+    return result
+
+
+def _judged(registry: Registry, result: Result, recent: Recent, force: bool) -> dict[str, object]:
+    """The gate's verdict on recent outcomes, and the promotion where it came to one."""
+    import getpass
+    from contextlib import suppress
+    from datetime import UTC, datetime
+
+    from training import gate
+
+    verdict = gate.judge_recent(registry, result.name, result.version, recent)
+    moved = None
+    with suppress(gate.GateError):  # the verdict says it all
+        moved = gate.promote(
+            registry, verdict, by=getpass.getuser(), now=datetime.now(UTC), force=force
+        )
+    return {"verdict": verdict, "promotion": moved}
