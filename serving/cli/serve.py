@@ -9,6 +9,7 @@ import typer
 
 from serving.cli.drift_options import WebhookFile, WebhookUrls, chosen_webhooks
 from serving.cli.registry import TrackingUri, open_registry
+from serving.cli.retain_prompts import RetainPrompts, chosen
 
 
 def serve(
@@ -34,6 +35,7 @@ def serve(
         Path | None,
         typer.Option(help="SQLite file of who did what, when; shortfirst drift history reads it."),
     ] = None,
+    retain_prompts: RetainPrompts = 0.0,
     webhook: WebhookUrls = None,
     webhooks: WebhookFile = None,
     reload_seconds: Annotated[
@@ -63,9 +65,10 @@ def serve(
     from serving import logs
     from serving.cli.console import note
     from serving.dashboard.document import Reading
-    from serving.paths import Home
+    from serving.paths import Home, prompts_beside
     from serving.rank_server import RankServerConfig, run
     from serving.rankers import Rankers, Watched, follows_alias
+    from serving.retaining import retaining
     from serving.telling import TellingConfig, described, telling
 
     logs.configure(log_level)
@@ -93,8 +96,13 @@ def serve(
     told = TellingConfig(
         outcomes or home.outcomes, events or home.events, history or home.history, hooks
     )
-    with telling(told, os.environ, time.time, random.Random()) as running:
-        registry = CollectorRegistry()
+    prompts = prompts_beside(told.outcomes)
+    retention = chosen(retain_prompts, prompts)
+    registry = CollectorRegistry()
+    with (
+        telling(told, os.environ, time.time, random.Random()) as running,
+        retaining(prompts, retention, registry, time.time) as retained,
+    ):
         registry.register(DriftCollector(running.sink))
         registry.register(NotifyCollector(running.notifier))
         asyncio.run(
@@ -106,6 +114,7 @@ def serve(
                 watched=watched,
                 source=source,
                 read=Reading(running.sink.board, told.history),
+                ranked=retained,
                 ready_file=ready_file,
             )
         )
