@@ -38,8 +38,9 @@ export class Model {
       this.happened.root, this.versions.root, this.shifts.root);
   }
 
-  show(model, log, at) {
-    const own = log.filter((e) => e.served_model === model.served_model);
+  show(model, { log, at, shadows = [], retraining = [] }) {
+    const about = (rows) => rows.filter((row) => row.served_model === model.served_model);
+    const own = about(log);
     const all = model.overall;
     const shared = frame(model, own);
     say(this.survival, visible(model.survival || ""));
@@ -64,7 +65,7 @@ export class Model {
     this.bands.show(model.bands);
     this.slices.show(model.slices);
     this.shifts.show(model.shifts);
-    this.versions.show(model.versions, Math.floor(at / 10) * 10);
+    this.versions.show(model.versions, Math.floor(at / 10) * 10, about(shadows), about(retraining));
     this.happened.show(own);
   }
 }

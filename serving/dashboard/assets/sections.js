@@ -47,7 +47,25 @@ export const shifts = (rows) => rows.length
       count(r.reference), count(r.window)]))]
   : nothing("There is no reference yet to compare with: it is learned from the first outcomes.");
 
-export const versions = (rows, now) => rows.length
+const VERDICTS = { better: "orders better", worse: "orders worse", unclear: "not certain yet" };
+const shadows = (rows) => rows.length
+  ? [h("p", {}, "A challenger scores live prompts in the background; what schedules is the version in use. Both orders on the same outcomes:"),
+    dataTable("Challengers", ["Challenger", "Verdict", "tau-b", "Of the version in use", "Difference", "Outcomes", "Dropped"], rows.map((s) => [
+      h("span", {}, given(s.ranker), " ", given(s.challenger), " beside ", given(s.champion)), VERDICTS[s.verdict] || visible(s.verdict),
+      fixed(s.challenger_tau, 3), fixed(s.champion_tau, 3),
+      interval({ value: s.difference, low: s.low, high: s.high }, (v) => fixed(v, 3)), count(s.pairs), count(s.dropped)]))]
+  : [];
+
+const PHASES = {
+  gathering: "waits for outcomes of the new traffic", training: "trains", trained: "trained; compared on live traffic",
+  promoting: "asks the gate", promoted: "promoted", refused: "refused", failed: "failed", recovered: "not needed any more",
+};
+const retrained = (rows) => rows.map((r) => h("p", {}, "Retraining of ", given(r.ranker), " version ", given(r.version), ": ",
+  h("strong", {}, PHASES[r.phase] || visible(r.phase)), " since ", when(r.since), ". ", visible([...r.reasons, r.gate].filter(Boolean).join("; "))));
+
+export const versions = (rows, now, tried, attempts) => [...retrained(attempts), ...shadows(tried), inUse(rows, now)];
+
+const inUse = (rows, now) => rows.length
   ? dataTable("Ranker versions", ["Ranker", "State", "tau-b", "Reference", "Outcomes", "Since", "Last"],
     [...rows].reverse().map((v) => [
       h("span", {}, given(v.ranker), " ", given(v.version), v.current ? h("strong", { class: "now" }, " in use") : null),
@@ -55,7 +73,7 @@ export const versions = (rows, now) => rows.length
     "", "numbers states")
   : nothing("No outcome has named a ranker yet.");
 
-const KINDS = { state: "State", scale: "Scale of lengths", promotion: "Promotion", rollback: "Rollback", retraining: "Retraining", action: "Action" };
+const KINDS = { state: "State", scale: "Scale of lengths", promotion: "Promotion", rollback: "Rollback", retraining: "Retraining", shadow: "Challenger", action: "Action" };
 const change = (e) => e.kind === "state"
   ? h("span", { class: "change" }, badge(e.before), " → ", badge(e.after))
   : h("span", {}, given(e.before || ""), e.before && e.after ? " → " : "", given(e.after || ""));

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from drift.comparison import Comparison, Gap, Rivals, Verdict
 from drift.entry import Entry
 from drift.history import History
+from drift.retraining import Attempt, Phase
+from drift.shadow import Beside, Shadow
 from serving.http_server import HttpServer
 from serving.rank_http import rank_app
 from tests.serving.dashboard.chromium import BINARY, Chromium, Page, chromium
@@ -138,6 +141,29 @@ async def test_what_others_named_is_text_and_nothing_else(
         assert await page.run("document.querySelectorAll('main img, main script').length") == 0
         shown = await page.run("document.querySelector('.headline .given').textContent")
         assert shown == HOSTILE.replace("\u202e", "\\u202e")
+        assert page.problems == []
+
+
+async def test_who_is_tried_and_what_retraining_does_is_told(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    rivals = Rivals("chat", HOSTILE, "1", "2")
+    gap = Gap("all", 812, 0.2004, 0.3111, 0.1107, 0.051, 0.1703)
+    beside = Beside(Shadow(rivals), 7, Comparison(rivals, Verdict.BETTER, gap), 5.0)
+    attempt = Attempt(
+        "chat", "ranker", "champion", "1", Phase.TRAINED, 5.0, 6.0, reasons=(HOSTILE,)
+    )
+    async with serving(tmp_path, shadows=[beside.row()], retraining=[attempt.as_dict()]) as running:
+        await running.report(traffic(300, 0.6, 3))
+        page = await opened(browser, running.page, 400)
+        await page.until("document.querySelector('[aria-label=\"Challengers\"] tbody tr') !== null")
+        text = await page.run(
+            "document.querySelector('[aria-labelledby=\"ranker-versions\"]').innerText"
+        )
+        for said in ("orders better", "0.311", "0.200", "0.111 (0.051 to 0.170)", "812", "trained"):
+            assert said in text
+        assert await page.run("document.querySelectorAll('main img, main script').length") == 0
+        assert await page.run(STICKS_OUT) == []
         assert page.problems == []
 
 

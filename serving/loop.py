@@ -1,0 +1,113 @@
+"""What closes the loop around the rank service: who serves, who is tried, and retraining."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from drift.history import read_history
+from drift.monitor import Snapshot
+from drift.retraining import RetrainConfig
+from drift.states import State
+from ranker.length_ranker import POOLED
+from serving.challengers import Challengers
+from serving.moves import Moves, Tags
+from serving.rankers import Rankers, Source, Watched, name_and_alias
+from serving.retrain import Commands, Decayed, Retrainer
+from serving.shadow import Shadower, shadow_path
+from serving.telling import Telling
+
+
+class Registered(Source, Tags, Protocol):
+    """What of ``ranker.registry.Registry`` the loop needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopConfig:
+    """``outcomes`` and ``history`` are those of the service; ``retrain``: none switches it off.
+    ``tracking_uri`` goes to the commands that retraining runs; empty: as the environment says."""
+
+    outcomes: Path
+    history: Path
+    retrain: RetrainConfig | None = None
+    tracking_uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What runs beside the service."""
+
+    challengers: Challengers
+    shadower: Shadower
+    moves: Moves
+    retrainer: Retrainer | None
+
+    def retraining(self) -> Sequence[Mapping[str, Any]]:
+        return self.retrainer.rows() if self.retrainer is not None else ()
+
+
+@contextmanager
+def loop(
+    config: LoopConfig,
+    registry: Registered,
+    watched: Sequence[Watched],
+    rankers: Rankers,
+    telling: Telling,
+    clock: Callable[[], float],
+) -> Iterator[Loop]:
+    """Ready for ``serving.rank_server.run``, which starts the shadower; at the end a process that
+    trains is ended. Raises ``ValueError`` when there is nothing to retrain, or the file of attempts
+    is something else."""
+    names = [name_and_alias(item.uri) for item in watched]
+    challengers = Challengers(registry, [name for name, _ in names])
+    shadower = Shadower(challengers, telling.announce, clock, shadow_path(config.outcomes))
+    moves = Moves(registry, telling.announce, clock)
+    since = max((entry.at for entry in read_history(config.history, 1)), default=math.inf)
+    for item, (name, alias) in zip(watched, names, strict=True):
+        moves.missed(name, alias, item.served_model, since)
+    with ExitStack() as undo:
+        retrainer = None
+        if config.retrain is not None:
+            if not any(item.served_model != POOLED for item in watched):
+                raise ValueError(
+                    "--retrain: no --ranker of a served model follows an alias "
+                    "(models:/NAME@ALIAS): what it trains would never serve"
+                )
+            retrainer = Retrainer(
+                config.retrain,
+                Commands(config.outcomes, config.tracking_uri),
+                lambda: decayed(telling.sink.snapshots(), watched, rankers),
+                shadower.found,
+                telling.announce,
+                clock,
+            )
+            undo.callback(retrainer.close)
+            retrainer.start()
+        yield Loop(challengers, shadower, moves, retrainer)
+
+
+def decayed(
+    snapshots: Sequence[Snapshot], watched: Sequence[Watched], rankers: Rankers
+) -> list[Decayed]:
+    """Versions that serve, follow an alias, and are ``degraded`` or worse as a whole.
+
+    Of a pooled ranker none: it belongs to several served models, and the trouble of one is no
+    reason to train for all of them.
+    """
+    found = []
+    for snapshot in snapshots:
+        key = snapshot.key
+        if not snapshot.current or snapshot.state < State.DEGRADED:
+            continue
+        for item in watched:
+            name, alias = name_and_alias(item.uri)
+            if (item.served_model, name) != (key.served_model, key.ranker):
+                continue
+            if str(rankers.of(key.served_model).ranker.version) == key.version:
+                state, outcomes = str(snapshot.state), snapshot.outcomes
+                found.append(Decayed(key.served_model, name, alias, key.version, state, outcomes))
+    return found
