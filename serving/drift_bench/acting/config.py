@@ -20,7 +20,8 @@ class ActingConfig:
     without. ``seeds``: replays. ``longest``: share of requests that are called long.
     ``window``: arrivals of one point of the figures. ``limit``: tokens at which answers are cut
     off. ``open_every``: seconds between two reports of requests under way, as the engine sends
-    them. ``streams``: engine, load and bursts; load is held in every phase, whatever lengths become.
+    them. ``streams``: engine, load and bursts; load is the same in every phase, whatever lengths
+    become.
     """
 
     shift: str = REVERSED

@@ -24,8 +24,8 @@ from serving.drift_bench.traffic import Traffic
 
 FCFS = "fcfs"
 
-#: Told what is about to run, and how many of how many runs are done.
-Progress = Callable[[str, int, int], None]
+#: Called when a run is done.
+Advance = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,16 @@ class Study:
         }
 
 
+def runs_of(config: ActingConfig) -> int:
+    """How many runs a study has."""
+    return config.seeds * (1 + 2 * len(config.policies))
+
+
 def study(
     traffic: Traffic,
     config: ActingConfig,
     monitor: MonitorConfig | None = None,
-    progress: Progress = lambda about, done, total: None,
+    advance: Advance = lambda: None,
 ) -> Study:
     """Replay everything. Raises ``ValueError`` for a shift or a policy that is not there."""
     monitor = monitor or MonitorConfig()
@@ -102,20 +107,17 @@ def study(
         _policy(name, config)
     bench = Bench(BenchConfig(seed=config.seed))
     reference = Reference.of(bench.reference(told.usual, Order.INDEPENDENT, config.limit), monitor)
-    total, done = config.seeds * (1 + 2 * len(config.policies)), 0
     replays = []
     for seed in range(config.seeds):
         drawn = scene(told, config, np.random.default_rng([config.seed, seed]))
         plain: dict[str, Run] = {}
         acting: dict[str, Run] = {}
         for name in (FCFS, *config.policies):
-            progress(f"seed {seed}: {name}", done, total)
             plain[name] = _run(drawn, name, config, None)
-            done += 1
+            advance()
             if name != FCFS:
-                progress(f"seed {seed}: {name}, monitor acting", done, total)
                 acting[name] = _run(drawn, name, config, ByState(monitor, reference))
-                done += 1
+                advance()
         replays.append(Replayed(seed, drawn, plain, acting))
     return Study(config, told, reference, tuple(replays))
 
