@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from engine.core import ahead, progress
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
+from engine.core.distrust import Distrust
 from engine.core.fairness import FairnessConfig
 from engine.core.lanes import Lane, LaneConfig
 from engine.core.plan import Plan, Step
@@ -53,6 +54,7 @@ class Scheduler(View):
         self.config = config
         self.lanes = tuple(lanes)
         super().__init__(State(config, self.lanes, fairness))
+        self._distrust = Distrust()
         self._speculation = _speculation(speculation, config.cost)
         self._plans = 0
         self._planned: dict[str, Request] = {}
@@ -61,7 +63,8 @@ class Scheduler(View):
     # -- requests come, change and go ------------------------------------------------------------
 
     def add(self, request: Request, now: float | None = None) -> None:
-        """Queue a new request; ``now`` is its arrival when not given.
+        """Queue a new request; ``now`` is its arrival when not given. When its forecast has less
+        trust than those before it, theirs in its tenant and lane have no more from now on.
 
         Raises ``QueueFull`` when as many wait as may wait, in all or in its lane, and
         ``ValueError`` when the id is in use, the lane unknown, a field out of range, or the prompt
@@ -71,6 +74,8 @@ class Scheduler(View):
         now = request.arrival if now is None else now
         self._state.room.check_room(request, now)
         self._state.enter(request, now, self._plans)
+        for other, forecast in self._distrust.arrived(request, self._state.requests.values()):
+            self._state.reforecast(other, forecast)
 
     def abort(self, request_id: str, now: float) -> Request | None:
         """Drop a request and free its blocks at once; None when the id is unknown or finished."""

@@ -96,6 +96,8 @@ class Boost(Static):
     def arrived(self, request: Request) -> None:
         if request.trusted is not None:
             self._know(request, request.trusted)
+        else:
+            self._known.pop(request.id, None)  # trust fell while it waited
 
     def key(self, request: Request) -> Key:
         """``(0, label)`` inside the tier, ``(1, arrival)`` when overdue or of trust 0, ``(2, …)``
