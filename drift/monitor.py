@@ -135,9 +135,11 @@ class Monitor:
         ]
 
     def references(self) -> dict[Key, Reference]:
-        """What each series is measured against, where that is known."""
+        """What each series is measured against, where that is known; and what those that are over
+        were."""
         both = (self._watch.whole | self._watch.slices).items()
-        return {k: s.stream.reference for k, s in both if s.stream.reference is not None}
+        own = {k: s.stream.reference for k, s in both if s.stream.reference is not None}
+        return self._watch.remembered | own
 
     def baselines(self) -> dict[Key, Baselines]:
         """Distributions that each series is compared with, where they are known."""

@@ -10,7 +10,7 @@ from drift.harm import lost
 from drift.key import Key
 from drift.monitor import Monitor, Snapshot
 from drift.outcomes import OutcomeStore
-from drift.sink import recover
+from drift.recovery import recover
 from drift.states import State
 from drift.valuer import Turn, ValueConfig, Valuer
 from ranker.types import Outcome

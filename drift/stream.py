@@ -200,7 +200,10 @@ class Stream:
                 self.scale.update(seen)
         text = (f"tau-b {reference.tau.value:.2f} over {reference.outcomes} outcomes",)
         event = self._event("reference", lesson.asked, self.state, reference.tau, text)
-        return [replace(event, outcome=lesson.number)]
+        said = [replace(event, outcome=lesson.number)]
+        if since and self._crossed():  # what it would have said meanwhile
+            said += self._look(self.recent[-1])
+        return said
 
     def _use(self, reference: Reference) -> None:
         self.reference = reference

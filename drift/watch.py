@@ -58,6 +58,11 @@ class Watch:
         self._idle = Idle(config.idle)
         self._events: list[Event] = []
 
+    @property
+    def remembered(self) -> dict[Key, Reference]:
+        """References that are known, whether or not their series are watched."""
+        return dict(self._references)
+
     def events(self) -> list[Event]:
         """What closing series said since the last call."""
         events, self._events = self._events, []

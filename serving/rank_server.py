@@ -18,6 +18,7 @@ from serving.dashboard.routes import PATH, Dashboard
 from serving.drain import Gate, StopSignal, drain
 from serving.grpc_server import GrpcServer
 from serving.heard import Heard
+from serving.hosts import HostCheck, Hosts
 from serving.http_server import HttpServer, bracketed
 from serving.limits import Limits
 from serving.metrics import RankMetrics
@@ -33,13 +34,15 @@ from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
 @dataclass(frozen=True, slots=True)
 class RankServerConfig:
     """``port`` and ``metrics_port`` may be 0: any free one; the dashboard is at the second.
-    ``reload_s`` 0 turns reloading off."""
+    ``reload_s`` 0 turns reloading off. ``allow_hosts``: names that the second port may be asked by,
+    besides addresses and localhost (``serving.hosts``)."""
 
     host: str = "127.0.0.1"
     port: int = 50051
     metrics_port: int = 9464
     reload_s: float = 5.0
     drain_s: float = 30.0
+    allow_hosts: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     batching: BatcherConfig = field(default_factory=BatcherConfig)
 
@@ -49,6 +52,7 @@ class RankServerConfig:
             raise ValueError("host must not be empty; 127.0.0.1 keeps the service on this machine")
         check_seconds("reload_s", self.reload_s)
         check_seconds("drain_s", self.drain_s)
+        Hosts(self.host, self.allow_hosts)
 
 
 def check_seconds(name: str, value: float) -> None:
@@ -114,7 +118,10 @@ async def run(
         metrics.called,
     )
     dashboard = Dashboard(read, time.monotonic) if read is not None else None
-    http = HttpServer(rank_app(registry, dashboard), config.host, config.metrics_port)
+    hosts = Hosts(config.host, config.allow_hosts)
+    http = HttpServer(
+        HostCheck(rank_app(registry, dashboard), hosts), config.host, config.metrics_port
+    )
     found = f"http://{await http.start()}"
     reloading: asyncio.Task[None] | None = None
     try:

@@ -13,18 +13,21 @@ from drift.config import MonitorConfig
 from drift.entry import MONITOR, Entry
 from drift.events import Event, EventLog
 from drift.history import History
+from drift.keeping import KeepConfig
 from drift.monitor import Monitor
 from drift.notify.config import Webhook
 from drift.notify.notifier import Notifier
 from drift.outcomes import OutcomeStore
-from drift.sink import MonitoredStore, recover
+from drift.recovery import recover
+from drift.sink import MonitoredStore
 from drift.tell import Teller
+from drift.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
 class TellingConfig:
     """Files, made when missing: ``outcomes`` and ``history`` are SQLite, ``events`` JSON lines.
-    ``close_s``: how long the end waits for webhooks."""
+    ``close_s``: how long the end waits for webhooks. ``keep``: how long outcomes are kept."""
 
     outcomes: Path
     events: Path
@@ -32,6 +35,7 @@ class TellingConfig:
     webhooks: tuple[Webhook, ...] = ()
     monitor: MonitorConfig = field(default_factory=MonitorConfig)
     close_s: float = 5.0
+    keep: KeepConfig = field(default_factory=KeepConfig)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.close_s < float("inf"):
@@ -65,11 +69,14 @@ def telling(
         undo.callback(store.close)
         replayed: list[Event] = []
         monitor = recover(store, config.monitor, on_event=replayed.append)
+        replayed += monitor.stale(clock())
         notifier = Notifier(config.webhooks, environ, clock, rng)
         undo.callback(notifier.close, config.close_s)
         teller = Teller(history, notifier, clock)
         events = EventLog(config.events)
-        sink = MonitoredStore(store, monitor, events, clock, teller)
+        work = Worker()
+        undo.callback(work.close)
+        sink = MonitoredStore(store, monitor, events, clock, teller, work=work, keep=config.keep)
         undo.callback(sink.close)  # first of all: its last events are told
         teller.resume(replayed, _standing(monitor))
         yield Telling(sink, teller, notifier, Announcer(events, teller, clock))

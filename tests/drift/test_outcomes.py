@@ -15,7 +15,8 @@ from drift.events import EventLog, read_events
 from drift.metrics import DriftCollector
 from drift.monitor import Monitor
 from drift.outcomes import OutcomeStore
-from drift.sink import MonitoredStore, recover
+from drift.recovery import recover
+from drift.sink import MonitoredStore
 from drift.states import State
 from ranker.types import FinishReason
 
@@ -242,4 +243,4 @@ def test_a_log_that_cannot_be_written_keeps_nobody_from_being_told(drifted, path
     sink.store(drifted)
     sink.close()
     assert any(event.alert for event in told)
-    assert "the outcome is stored" in caplog.text
+    assert "the outcomes are stored" in caplog.text

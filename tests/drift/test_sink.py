@@ -171,7 +171,7 @@ def test_survivorship_reaches_the_board(sink, stream):
     sink._monitor.update = lambda outcome: []  # only who reports is looked at here
     sink.receive(Delivery(short, reporter="engine"), now)
     sink._clock = lambda: now
-    look = sink._survivors[next(iter(sink._survivors))].look(now)
+    look = next(iter(sink._book.survival(now).values()))
     assert look.selective
 
 
