@@ -199,3 +199,18 @@ def test_replays_take_turns_and_rest():
     assert due(21.0, part=(301, State.WARN), whole=500) == "tenant t"  # who got worse is first
     assert due(22.0, part=(320, State.WARN), whole=500) is None
     assert valuer.due([(whole, 500, State.OK)], 400.0).seconds
+
+
+def test_a_tenant_with_the_name_of_the_rest_has_metrics_of_its_own(sink, stream):
+    rows = [
+        dataclasses.replace(o, tenant=("(other)", f"small {i}")[i % 2], lane=("(other)", "")[i % 2])
+        for i, o in enumerate(stream(260, 0.4, 1))
+    ]
+    sink.receive(Delivery(rows), NOW)
+    tracked = {
+        (s.labels["lane"], s.labels["tenant"])
+        for family in DriftCollector(sink).collect()
+        for s in family.samples
+        if s.name == "shortfirst_drift_slice_state"
+    }
+    assert tracked == {("(other)", "(other)"), ("\\(other)", "\\(other)")}
