@@ -85,7 +85,7 @@ class Attempt:
     """To replace ``version`` of ``ranker``, which ``alias`` stood for, for ``served_model``.
 
     ``outcomes``: how many the version had when it ``began``; ``since``: when the phase began, Unix
-    seconds. ``fruitless``: attempts in a row, this one included when it is over, that brought no
+    seconds; ``state``: how bad it was then. ``fruitless``: attempts in a row, this one included when it is over, that brought no
     better ranker. ``challenger``: the version that was trained.
     """
 
@@ -96,6 +96,7 @@ class Attempt:
     phase: Phase
     began: float
     since: float
+    state: str = ""
     outcomes: int = 0
     challenger: str = ""
     reasons: tuple[str, ...] = ()

@@ -46,6 +46,12 @@ class Loop:
     moves: Moves
     retrainer: Retrainer | None
 
+    def shadows(self) -> Sequence[Mapping[str, Any]]:
+        return self.shadower.rows()
+
+    def prompts(self) -> Mapping[str, int]:
+        return dict(self.shadower.counts)
+
     def retraining(self) -> Sequence[Mapping[str, Any]]:
         return self.retrainer.rows() if self.retrainer is not None else ()
 

@@ -57,7 +57,8 @@ class Commands:
         options += ["--half-life", f"{config.half_life:g}"] if config.half_life else []
         return self._command(
             "train", "--from-outcomes", str(self.outcomes), "--served-model", attempt.served_model,
-            "--name", attempt.ranker, "--challenger", *options,
+            "--name", attempt.ranker, "--challenger", "--reason", f"drift: {attempt.state}",
+            *options,
         )  # fmt: skip
 
     def promote(self, attempt: Attempt) -> list[str]:
@@ -154,7 +155,7 @@ class Retrainer:
         fruitless = last.fruitless if last is not None and last.version == one.version else 0
         attempt = Attempt(
             one.served_model, one.ranker, one.alias, one.version, Phase.GATHERING, now, now,
-            one.outcomes, fruitless=fruitless,
+            one.state, one.outcomes, fruitless=fruitless,
             reasons=(f"version {one.version} is {one.state}",
                      f"training begins after {self._config.gather:,} more outcomes"),
         )  # fmt: skip
