@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,6 @@ class Loop:
         self._news: deque[tuple[float, Outcome]] = deque()
         self._open: dict[str, None] = {}  # ids under way, in order of arrival
         self._told = float("-inf")
-        self._trust = 1.0
 
     def run(self) -> Run:
         """All arrivals, and on until the last has ended."""
@@ -64,7 +63,6 @@ class Loop:
             if acts is not None:
                 self._tell(acts, now)
                 forecast = acts.stamped(forecast)
-                self._distrust(forecast.trust)
                 trust[number], state[number] = forecast.trust, acts.state
             request = Request(
                 id=str(number),
@@ -118,13 +116,3 @@ class Loop:
             request.prompt_tokens,
             request.forecast,
         )
-
-    def _distrust(self, trust: float) -> None:
-        """Trust fell: those that wait came when it was higher, and are ordered by it no more."""
-        if trust < self._trust:
-            scheduler = self._replica.scheduler
-            for request_id in self._open:
-                request = scheduler.get(request_id)
-                if request is not None and request.forecast is not None:
-                    scheduler.reforecast(request_id, replace(request.forecast, trust=trust))
-        self._trust = trust
