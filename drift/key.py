@@ -29,6 +29,10 @@ class Key:
         """The version that this is a slice of."""
         return Key(self.served_model, self.ranker, self.version)
 
+    def part(self, lane: str, tenant: str) -> Key:
+        """The slice of its version that ``lane`` and ``tenant`` make."""
+        return Key(self.served_model, self.ranker, self.version, lane, tenant)
+
     @property
     def sliced(self) -> bool:
         return self.tenant is not None

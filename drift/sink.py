@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from drift.acting.standing import Standing, standings
 from drift.board import Board, board
 from drift.book import Book
 from drift.chores import Chores
@@ -160,6 +161,19 @@ class MonitoredStore:
         """Slices of the version that ``served_model`` uses now."""
         with self._lock:
             return self._monitor.slices(served_model)
+
+    def standings(self) -> list[Standing]:
+        """What of every series in use decides how it is acted on; some 50 us each."""
+        with self._lock:
+            return standings(self._monitor, self._valuer)
+
+    def recent(self, key: Key) -> tuple[Outcome, ...]:
+        """The outcomes in the window of one series, oldest first; none when it is unknown."""
+        with self._lock:
+            try:
+                return self._monitor.recent(key)
+            except KeyError:
+                return ()
 
     def history(self, key: Key) -> tuple[Point, ...]:
         with self._lock:

@@ -1,0 +1,71 @@
+"""All actions on what the monitor knows, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from drift.acting.change import Change
+from drift.acting.config import ActConfig
+from drift.acting.recalibration import Recalibration, Recent
+from drift.acting.standing import Standing
+from drift.acting.trust import Trust
+from drift.key import Key
+from drift.states import State
+from ranker.types import Forecast, Outcome
+
+
+class Acting:
+    """:meth:`look` now and then from one thread, in which it may take 20 ms for each version in
+    trouble; :meth:`stamp` for every answer, from any: some microseconds.
+    """
+
+    def __init__(self, config: ActConfig | None = None) -> None:
+        self.config = config or ActConfig()
+        self.trust = Trust(self.config)
+        self.recalibration = Recalibration(self.config.recalibration)
+        self._whole: dict[Key, State] = {}
+
+    def look(self, found: Sequence[Standing], recent: Recent) -> list[Change]:
+        """Decide by where every series stands; what is done otherwise from now on. ``recent`` gives
+        the recent outcomes of a version, and is asked where quantiles are fitted anew alone."""
+        wholes = [standing for standing in found if not standing.key.sliced]
+        changes: list[Change] = []
+        if self.config.recalibrate:
+            changes += self.recalibration.forget([whole.key for whole in wholes])
+            for whole in wholes:
+                if self.recalibration.due(whole):
+                    changes += self.recalibration.look(whole, self._rows(whole, recent))
+        self._whole = {whole.key: whole.state for whole in wholes}
+        if self.config.shrink or self.config.fallback:
+            flat = self.recalibration.flat if self.config.fallback else frozenset()
+            changes += self.trust.update(found, flat)
+        return changes
+
+    def stamp(
+        self, served_model: str, lane: str, tenant: str, forecasts: Sequence[Forecast]
+    ) -> list[Forecast]:
+        """``forecasts`` of one ranker version, as they are to be given out."""
+        if not forecasts:
+            return []
+        version = Key(served_model, forecasts[0].ranker, forecasts[0].version)
+        said = list(forecasts)
+        if not self._spared(version, lane, tenant):
+            said = self.recalibration.apply(version, said)
+        trust = self.trust.of(version, lane, tenant)
+        return said if trust == 1.0 else [replace(forecast, trust=trust) for forecast in said]
+
+    def _spared(self, version: Key, lane: str, tenant: str) -> bool:
+        """Whether a slice is ok while the order of its version has decayed: then the fit is not to
+        it."""
+        if self._whole.get(version, State.OK) < State.DEGRADED:
+            return False
+        return version.part(lane, tenant) in self.trust.healthy
+
+    def _rows(self, whole: Standing, recent: Recent) -> list[Outcome]:
+        return [
+            outcome
+            for outcome in recent(whole.key)
+            if whole.state < State.DEGRADED
+            or whole.key.part(outcome.lane, outcome.tenant) not in self.trust.healthy
+        ]

@@ -1,0 +1,179 @@
+"""How much say a scheduler leaves to the forecasts of each slice, by how they came true of late."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from drift.acting.change import TRUST, Change
+from drift.acting.config import ActConfig
+from drift.acting.standing import Standing
+from drift.key import OTHER, Key
+from drift.states import State
+
+#: Trust is a multiple of this: small changes of worth are none.
+_STEP = 0.05
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """A version that is not ok. ``general``: no slice of it explains that. ``since``: outcomes of
+    each slice when it began."""
+
+    state: State
+    general: bool
+    since: dict[Key, int]
+
+
+class Trust:
+    """Of every served model x ranker version and its slices; pure, and not safe for several threads
+    but for :meth:`of`.
+
+    It falls with the state at once and rises when the state falls, which has its own hysteresis and
+    dwell; within a state it never rises. A slice with a chart of its own answers for itself, the
+    others go by that of everybody else, or by their version's. When a version as a whole decays and
+    none of its slices does as much, all of them have its trust until their own outcomes vouch for
+    them: a tenth of the traffic takes ten times as long to show the same.
+    """
+
+    def __init__(self, config: ActConfig) -> None:
+        self._config = config
+        self._trust: dict[Key, float] = {}
+        self._lowest: dict[Key, tuple[State, float]] = {}
+        self._troubles: dict[Key, _Trouble] = {}
+        self._healthy: frozenset[Key] = frozenset()
+
+    def of(self, version: Key, lane: str, tenant: str) -> float:
+        """In [0, 1]; 1 for a version of which nothing is known."""
+        known = self._trust
+        found = known.get(version.part(lane, tenant))
+        if found is None:
+            found = known.get(_rest(version))
+        return known.get(version, 1.0) if found is None else found
+
+    @property
+    def known(self) -> dict[Key, float]:
+        """What was found last, by series."""
+        return dict(self._trust)
+
+    @property
+    def healthy(self) -> AbstractSet[Key]:
+        """Slices that answer for themselves and are ok."""
+        return self._healthy
+
+    def update(
+        self, found: Sequence[Standing], flat: AbstractSet[Key] = frozenset()
+    ) -> list[Change]:
+        """Weigh where every series stands; what changed. ``flat``: versions whose forecasts, fitted
+        anew, say the same of everybody: there is no order to go by."""
+        wholes = {s.key: s for s in found if not s.key.sliced}
+        now: dict[Key, float] = {}
+        reasons: dict[Key, str] = {}
+        own: set[Key] = set(wholes)
+        healthy = set()
+        for key, whole in wholes.items():
+            slices = [s for s in found if s.key.sliced and s.key.whole == key]
+            trouble = self._trouble(whole, slices)
+            now[key] = 0.0 if key in flat else self._target(whole)
+            reasons[key] = _why(whole, key in flat)
+            for part in slices:
+                if self._answers(part, trouble):
+                    own.add(part.key)
+                    now[part.key] = self._target(part)
+                    reasons[part.key] = _why(part, False)
+                    if part.state is State.OK:
+                        healthy.add(part.key)
+                else:
+                    now[part.key] = now[key]
+        changes = self._changes(now, own, reasons)
+        self._trust, self._healthy = now, frozenset(healthy)
+        self._forget(wholes)
+        return changes
+
+    def _target(self, standing: Standing) -> float:
+        """By state, and by what is left of its worth; in one state never more than before."""
+        config, state = self._config, standing.state
+        caps = {State.OK: 1.0, State.WARN: config.warn, State.DEGRADED: config.degraded}
+        cap = caps.get(state, 0.0 if config.fallback else config.degraded)
+        if state is State.OK or (not config.shrink and (state < State.FCFS or not config.fallback)):
+            self._lowest.pop(standing.key, None)
+            return 1.0
+        if standing.worth is not None:
+            cap = min(cap, math.floor(standing.worth / _STEP) * _STEP)
+        before = self._lowest.get(standing.key)
+        if before is not None and before[0] is state:
+            cap = min(cap, before[1])
+        self._lowest[standing.key] = state, cap
+        return cap
+
+    def _trouble(self, whole: Standing, slices: Iterable[Standing]) -> _Trouble | None:
+        if whole.state is State.OK:
+            self._troubles.pop(whole.key, None)
+            return None
+        known = self._troubles.get(whole.key)
+        if known is None or whole.state > known.state:
+            explained = any(s.charted and s.state >= whole.state for s in slices)
+            since = known.since if known is not None and known.general else {}
+            if not since:
+                since = {s.key: s.outcomes for s in slices}
+            known = self._troubles[whole.key] = _Trouble(whole.state, not explained, since)
+        known.state = whole.state
+        return known
+
+    def _answers(self, part: Standing, trouble: _Trouble | None) -> bool:
+        """Whether a slice answers for itself."""
+        if not part.charted:
+            return False
+        if trouble is None or not trouble.general or part.state >= trouble.state:
+            return True
+        since = trouble.since.setdefault(part.key, part.outcomes)
+        return part.calm and part.outcomes - since >= self._config.vouch
+
+    def _changes(
+        self, now: dict[Key, float], own: AbstractSet[Key], reasons: dict[Key, str]
+    ) -> list[Change]:
+        changes = []
+        for key in sorted(own, key=lambda key: key.sliced):
+            before = self._trust.get(key)
+            if before is None:
+                before = self._trust.get(key.whole, 1.0) if key.sliced else 1.0
+            if now[key] != before:
+                changes.append(_change(key, before, now[key], reasons[key]))
+        for key, before in self._trust.items():
+            gone = key not in now and (not key.sliced or key.whole in now)
+            if gone and before < 1.0:
+                after = now.get(key.whole, 1.0)
+                if after != before:
+                    changes.append(_change(key, before, after, "it is not watched any more"))
+        return changes
+
+    def _forget(self, wholes: dict[Key, Standing]) -> None:
+        for key in [key for key in self._troubles if key not in wholes]:
+            del self._troubles[key]
+        for key in [key for key in self._lowest if key not in self._trust]:
+            del self._lowest[key]
+
+
+def _rest(version: Key) -> Key:
+    return Key(version.served_model, version.ranker, version.version, None, OTHER)
+
+
+def _why(standing: Standing, flat: bool) -> str:
+    if flat:
+        return "fitted to recent outcomes, the forecasts say the same of everybody"
+    words = f"state {standing.state}"
+    if standing.state is not State.OK and standing.worth is not None:
+        words += f", {standing.worth:.0%} of its usual worth left"
+    return words
+
+
+def _change(key: Key, before: float, after: float, why: str) -> Change:
+    if after >= 1.0:
+        advice = "nothing to do: forecasts order again"
+    elif after > 0.0:
+        advice = "the express tier and boosts are smaller by that much; retrain on recent outcomes"
+    else:
+        advice = "its requests are served in order of arrival; retrain on recent outcomes"
+    return Change(key, TRUST, f"{before:g}", f"{after:g}", why, advice)
