@@ -7,11 +7,10 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from drift import evidence
+from drift.charts import Charts
 from drift.config import MonitorConfig
-from drift.detectors.concordance_cusum import ConcordanceDetector
 from drift.detectors.cusum import Cusum
 from drift.detectors.observation import Observation
-from drift.detectors.pit_cusum import PitDetector
 from drift.events import CLOSED, Event
 from drift.key import Key
 from drift.learning import Learning
@@ -53,19 +52,16 @@ class Stream:
         school: School | None = None,
     ) -> None:
         self.key = key
-        self.reference: Reference | None = None
-        self.rank: ConcordanceDetector | None = None
-        self.scale: PitDetector | None = None
         self.outcomes = 0
         self.history: deque[Point] = deque(maxlen=config.history)
         self._config = config
         self._machine = StateMachine(config.states)
         self._window = Recent(config.window, config.confidence)
         self._learning = Learning(key, config, reference is not None, school or School())
+        self._charts = Charts(config)
         self._looked = 0
-        self._scaled = False
         if reference is not None:
-            self._use(reference)
+            self._charts.use(reference, (), 0)
 
     @property
     def state(self) -> State:
@@ -74,7 +70,12 @@ class Stream:
     @property
     def chart(self) -> Cusum | None:
         """The concordance chart, once there is a reference."""
-        return self.rank.chart if self.rank is not None else None
+        rank = self._charts.rank
+        return rank.chart if rank is not None else None
+
+    @property
+    def reference(self) -> Reference | None:
+        return self._charts.reference
 
     @property
     def recent(self) -> tuple[Outcome, ...]:
@@ -88,13 +89,11 @@ class Stream:
         events: list[Event] = []
         seen = Observation.of(outcome)
         if seen is not None:
-            for detector in (self.rank, self.scale):
-                if detector is not None:
-                    detector.update(seen)
+            self._charts.update(seen)
             lesson = self._learning.see(outcome, seen, self.outcomes, self.state, self.chart)
             if lesson is not None:
                 events += self.learned(lesson, lesson.learn())
-        if self.outcomes - self._looked >= self._config.every or self._crossed():
+        if self.outcomes - self._looked >= self._config.every or self._charts.crossed(self.state):
             events += self._look(outcome)
         return events
 
@@ -110,17 +109,6 @@ class Stream:
         self._machine.reset()
         return [self._event("state", at, before, self._window.tau(), (why,), CLOSED)]
 
-    def _crossed(self) -> bool:
-        """Whether a chart has just passed a limit: then nobody waits for the next look."""
-        if self.scale is not None and self.scale.drift_detected and not self._scaled:
-            return True
-        if self.rank is None or self.reference is None or self.state >= State.DEGRADED:
-            return False
-        limit = (
-            self.reference.warn_limit if self.state is State.OK else self.reference.degraded_limit
-        )
-        return self.rank.height >= limit
-
     def _look(self, outcome: Outcome) -> list[Event]:
         window, tau = self._window, self._window.tau()
         passed, self._looked = self.outcomes - self._looked, self.outcomes
@@ -133,12 +121,16 @@ class Stream:
                 tau.value,
                 tau.low,
                 tau.high,
-                self.rank.height if self.rank is not None else math.nan,
+                self.chart.value if self.chart is not None else math.nan,
                 *window.coverage(),
                 self.state,
             )
         )
-        events = self._scale_event(outcome, tau)
+        events = []
+        if (said := self._charts.scaled(tau, window)) is not None:
+            events.append(
+                self._event("scale", outcome.arrival, self.state, tau, said.reasons, said.cause)
+            )
         if moved is not None:
             before, after = moved
             rose = after > before
@@ -153,66 +145,27 @@ class Stream:
 
     def _evidence(self, tau: Tau) -> tuple[Evidence, Tau]:
         """All there is, and tau-b since the estimated change."""
-        config, window, reference = self._config, self._window, self.reference
-        found = evidence.from_unscored(window, config.unscored)
-        found |= evidence.from_usefulness(tau, config, self._learning.learnable)
-        if self.rank is None or reference is None:
-            return found, tau
-        since = tau
-        if self.rank.chart.since_zero and (
-            self.state >= State.DEGRADED or self.rank.height >= reference.warn_limit
-        ):
-            since = window.tau_since(self.rank.chart.since_zero)
-        found |= evidence.from_chart(self.rank.height, reference)
-        found |= evidence.from_window(tau, window.full, reference)
-        found |= evidence.from_recovery(self.state, tau, reference, config)
-        found |= evidence.from_order(self.state, since, config)
-        if self.scale is not None:
-            longer = self.scale.longer.value >= self.scale.shorter.value
-            found |= evidence.from_scale(self.scale.height, longer, reference)
-        return found, since
-
-    def _scale_event(self, outcome: Outcome, tau: Tau) -> list[Event]:
-        """Said once, until the chart has come down to zero."""
-        if self.scale is None or self.reference is None:
-            return []
-        if not self.scale.drift_detected:
-            self._scaled &= self.scale.height > 0.0
-            return []
-        if self._scaled:
-            return []
-        self._scaled = True
-        longer = self.scale.longer.value >= self.scale.shorter.value
-        said = evidence.from_scale(self.scale.height, longer, self.reference)
-        return [self._event("scale", outcome.arrival, self.state, tau, said.reasons, said.cause)]
+        found = evidence.from_unscored(self._window, self._config.unscored)
+        found |= evidence.from_usefulness(tau, self._config, self._learning.learnable)
+        charted, since = self._charts.evidence(self.state, tau, self._window)
+        return found | charted, since
 
     def learned(self, lesson: Lesson, reference: Reference | None) -> list[Event]:
         """Take up what ``lesson`` gave, as if it had been there when it was asked for: detectors
         see what has come since. Nothing when the lesson is not this stream's last."""
-        rank, since = self.rank, self._learning.end(lesson, reference)
+        since = self._learning.end(lesson, reference)
         if since is None or reference is None:
             return []
-        self._use(reference)
-        for seen in since:
-            if self.rank is not None and self.rank is not rank:
-                self.rank.update(seen)
-            if self.scale is not None:
-                self.scale.update(seen)
+        # All that came before and is known; the window may begin after the lesson was asked for.
+        known = [seen for o in self.recent if (seen := Observation.of(o)) is not None]
+        before = [*known[: max(0, len(known) - len(since))], *since]
+        self._charts.use(reference, before, len(since))
         text = (f"tau-b {reference.tau.value:.2f} over {reference.outcomes} outcomes",)
         event = self._event("reference", lesson.asked, self.state, reference.tau, text)
         said = [replace(event, outcome=lesson.number)]
-        if since and self._crossed():  # what it would have said meanwhile
+        if since and self._charts.crossed(self.state):  # what it would have said meanwhile
             said += self._look(self.recent[-1])
         return said
-
-    def _use(self, reference: Reference) -> None:
-        self.reference = reference
-        allowance, limit = reference.calibration.allowance, reference.degraded_limit
-        if self.rank is None:
-            self.rank = ConcordanceDetector(allowance, limit, self._config.chart.neighbours)
-        else:
-            self.rank.relearn(allowance, limit)
-        self.scale = reference.scale.detector(1) if reference.scale is not None else None
 
     def _event(
         self,
