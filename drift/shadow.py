@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from drift.comparison import Comparison, Gap, Pair, Rivals, Verdict, compared
@@ -158,3 +159,8 @@ class Beside:
             "forgotten": shadow.forgotten,
             "dropped": self.dropped,
         }
+
+
+def shadow_path(outcomes: Path) -> Path:
+    """Where the last comparisons are kept: beside the store of outcomes."""
+    return outcomes.with_name(outcomes.name + ".shadow.json")

@@ -12,13 +12,14 @@ from typing import Any, Protocol
 from drift.history import read_history
 from drift.monitor import Snapshot
 from drift.retraining import RetrainConfig
+from drift.shadow import shadow_path
 from drift.states import State
 from ranker.length_ranker import POOLED
 from serving.challengers import Challengers
 from serving.moves import Moves, Tags
 from serving.rankers import Rankers, Source, Watched, name_and_alias
 from serving.retrain import Commands, Decayed, Retrainer
-from serving.shadow import Shadower, shadow_path
+from serving.shadow import Shadower
 from serving.telling import Telling
 
 

@@ -244,8 +244,3 @@ class Shadower:
             self._announce(found.entry(now, before))
         if self._file is not None:
             write_whole(self._file, json.dumps(self.rows(), allow_nan=False))
-
-
-def shadow_path(outcomes: Path) -> Path:
-    """Where the last comparisons are kept: beside the store of outcomes."""
-    return outcomes.with_name(outcomes.name + ".shadow.json")
