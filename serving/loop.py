@@ -13,11 +13,12 @@ from drift.history import read_history
 from drift.monitor import Snapshot
 from drift.retraining import RetrainConfig
 from drift.shadow import shadow_path
+from drift.sink import MonitoredStore
 from drift.states import State
 from ranker.length_ranker import POOLED
 from serving.challengers import Challengers
 from serving.moves import Moves, Tags
-from serving.rankers import Rankers, Source, Watched, name_and_alias
+from serving.rankers import Rankers, Source, Swap, Watched, name_and_alias
 from serving.retrain import Commands, Decayed, Retrainer
 from serving.shadow import Shadower
 from serving.telling import Telling
@@ -42,10 +43,16 @@ class LoopConfig:
 class Loop:
     """What runs beside the service."""
 
+    sink: MonitoredStore
     challengers: Challengers
     shadower: Shadower
     moves: Moves
     retrainer: Retrainer | None
+
+    def swapped(self, swap: Swap) -> None:
+        """Another version serves: told, and what the monitor says of the one before is over."""
+        self.moves.swapped(swap)
+        self.sink.superseded(swap.served_model, swap.name, swap.after)
 
     def shadows(self) -> Sequence[Mapping[str, Any]]:
         return self.shadower.rows()
@@ -76,6 +83,8 @@ def loop(
     since = max((entry.at for entry in read_history(config.history, 1)), default=math.inf)
     for item, (name, alias) in zip(watched, names, strict=True):
         moves.missed(name, alias, item.served_model, since)
+    for ranker in rankers.loaded():  # a version that was replaced meanwhile alarms no more
+        telling.sink.superseded(ranker.served_model, ranker.name, str(ranker.version))
     with ExitStack() as undo:
         retrainer = None
         if config.retrain is not None:
@@ -94,7 +103,7 @@ def loop(
             )
             undo.callback(retrainer.close)
             retrainer.start()
-        yield Loop(challengers, shadower, moves, retrainer)
+        yield Loop(telling.sink, challengers, shadower, moves, retrainer)
 
 
 def decayed(

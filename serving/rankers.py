@@ -82,6 +82,10 @@ class Rankers:
             self._of_pooled[served_model] = pooled.serving(served_model)
         return Answering(self._of_pooled[served_model])
 
+    def loaded(self) -> tuple[Ranker, ...]:
+        """Each served model's own, and the pooled one."""
+        return tuple(self._current.values())
+
     def replace(self, ranker: Ranker) -> None:
         self._current[ranker.served_model] = ranker
         if ranker.served_model == POOLED:

@@ -178,7 +178,7 @@ async def test_a_server_tries_promotes_and_rolls_back_and_all_of_it_is_told(tmp_
                 RankServerConfig(port=0, metrics_port=0, reload_s=0.01), rankers, running.sink,
                 metrics, watched=list(ALL), source=registry,
                 read=Reading(running.sink.board, told.history, closed.shadows, closed.retraining),
-                shadower=closed.shadower, swapped=closed.moves.swapped,
+                shadower=closed.shadower, swapped=closed.swapped,
                 looked=closed.challengers.look, ready_file=tmp_path / "ready.json", stop=stop,
             )
         )  # fmt: skip
