@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
@@ -161,6 +162,24 @@ def test_former_rows_help_unless_they_are_held_out():
     assert plan.job.name == "n"
     assert plan.tags()["reason"] == "w" * 1000
     assert retraining(rows, SMALL).job.name == "length-ranker-m"
+
+
+def test_prompts_of_ones_own_log_do_as_well(home, tmp_path):
+    for i in range(20):
+        home.add(f"r{i}", at=i, keep=False)
+    log = tmp_path / "own.jsonl"
+    log.write_text("\n".join(
+        json.dumps({"request_id": f"r{i}", "prompt": f"p {i}", "conversation": f"talk {i // 3}"})
+        for i in range(20)
+    ))  # fmt: skip
+    found = read_recent(home.outcomes.path, log, "m")
+    assert len(found.rows) == 20
+    # A conversation that goes on into what is held out is on that side alone.
+    data, _ = found.data(SMALL)
+    assert [e.id for e in data.split("train")] == [f"r{i}" for i in range(15)]
+    assert data.leaks == 1
+    with pytest.raises(ValueError, match="none is left"):
+        replace(found, rows=tuple(replace(e, conversation="one") for e in found.rows)).data(SMALL)
 
 
 # -- what is missing, and what to do about it ---------------------------------------------------

@@ -11,7 +11,7 @@ from ranker.metrics import coverage, paired
 from ranker.types import Forecast
 from training.draws import prompt_numbers
 from training.gate import bursts
-from training.gate.config import GateConfig
+from training.gate.config import BurstConfig, GateConfig
 from training.gate.difference import Difference
 from training.gate.verdict import Check
 from training.slices import Members, by_caller, slices
@@ -52,16 +52,16 @@ def checks(
 
     found = [_better(rows, gap(np.ones(rows, np.bool_)), config)]
 
-    def worth(name: str, part: Members, bound: float) -> list[Check]:
+    def worth(name: str, part: Members, bound: float, how: BurstConfig) -> list[Check]:
         """Of the same rows and bursts for both; empty where they make no queue."""
         kept = np.flatnonzero(part)
         both = ([each[i] for i in kept] for each in (champion, challenger))
         found = bursts.efficiency(
-            *both, [examples[i] for i in kept], config.bursts, np.random.default_rng(config.seed)
+            *both, [examples[i] for i in kept], how, np.random.default_rng(config.seed)
         )
         return [] if found is None else [_no_loss(name, len(kept), found, bound)]
 
-    found += worth("SJF efficiency", np.ones(rows, np.bool_), config.efficiency_loss)
+    found += worth("SJF efficiency", np.ones(rows, np.bool_), config.efficiency_loss, config.bursts)
     for name, members in slices(examples).items():
         size = int(members.sum())
         if size < config.slice_rows:
@@ -72,7 +72,9 @@ def checks(
         if size < config.slice_rows:
             continue
         found.append(_no_loss(f"tau-b of {name}", size, gap(members), config.slice_loss))
-        found += worth(f"SJF efficiency of {name}", members, config.slice_loss)
+        found += worth(
+            f"SJF efficiency of {name}", members, config.slice_loss, config.bursts.smaller
+        )
     return (*found, *_calibration(champion, challenger, lengths, config.calibration, fresh))
 
 
@@ -108,7 +110,11 @@ def _calibration(
     bound: float,
     fresh: Members | None,
 ) -> list[Check]:
-    """Coverage of the challenger; a champion that is further off excuses it."""
+    """Coverage of the challenger; a champion that is further off excuses it.
+
+    ``fresh`` rows may be few, and few the others, by which it was calibrated: the bound is then no
+    narrower than chance, 1.96 standard errors of the difference of both coverages.
+    """
     part = np.ones(len(lengths.tokens), np.bool_) if fresh is None else fresh
     tokens, censored = lengths.tokens[part], lengths.censored[part]
     shares = []
@@ -119,7 +125,12 @@ def _calibration(
     for level, old, new in zip(_LEVELS, *shares, strict=True):
         gain = abs(old - level) - abs(new - level)
         d = Difference(float(old), float(new), float(gain), math.nan, math.nan)
-        off = abs(new - level) > bound and gain < 0.0
+        most = bound
+        if fresh is not None:
+            fit = len(part) - len(tokens)
+            spread = level * (1.0 - level) * (1.0 / max(1, len(tokens)) + 1.0 / max(1, fit))
+            most = max(bound, 1.96 * math.sqrt(spread))
+        off = abs(new - level) > most and gain < 0.0
         why = f"{new:.1%} of the answers are within it" if off else ""
-        found.append(_check(f"coverage of p{level * 100:.0f}", len(tokens), d, bound, why))
+        found.append(_check(f"coverage of p{level * 100:.0f}", len(tokens), d, most, why))
     return found

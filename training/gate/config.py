@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
@@ -21,6 +21,11 @@ class BurstConfig:
     utilisation: float = 2.0
     cost: CostModel = SMALL_COST
     scheduler: SchedulerConfig = SMALL_ENGINE
+
+    @property
+    def smaller(self) -> BurstConfig:
+        """Half as many of half the size: for parts, of which there may be many. Intervals widen."""
+        return replace(self, bursts=max(2, self.bursts // 2), requests=max(2, self.requests // 2))
 
     def __post_init__(self) -> None:
         if self.bursts < 2 or self.requests < 2:
