@@ -17,6 +17,7 @@ from serving.batcher import Batcher, BatcherConfig
 from serving.dashboard.routes import PATH, Dashboard
 from serving.drain import Gate, StopSignal, drain
 from serving.grpc_server import GrpcServer
+from serving.guide import Guide
 from serving.heard import Heard
 from serving.hosts import HostCheck, Hosts
 from serving.http_server import HttpServer, bracketed
@@ -79,6 +80,7 @@ async def run(
     source: Source | None,
     read: Callable[[], Mapping[str, Any]] | None = None,
     ranked: Sequence[Consumer] = (),
+    guide: Guide | None = None,
     shadower: Shadower | None = None,
     swapped: Callable[[Swap], None] = lambda swap: None,
     looked: Callable[[], None] = lambda: None,
@@ -89,6 +91,7 @@ async def run(
 
     ``read`` gives the dashboard what it shows (``serving.dashboard.document``); without it there is
     no dashboard. It is called in threads. ``ranked`` are told of each answer, after it was made.
+    ``guide`` says how far each forecast is to be trusted.
     ``shadower`` scores in the background what was answered. ``swapped`` and ``looked`` are as in
     :func:`serving.rankers.follow`.
     """
@@ -108,6 +111,7 @@ async def run(
         fell_back=metrics.fell_back,
         ranked=ranked,
         dropped=metrics.dropped,
+        guide=guide,
     )
     server = GrpcServer(
         f"{bracketed(config.host)}:{config.port}",

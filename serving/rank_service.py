@@ -18,6 +18,7 @@ from drift.delivery import Delivery, Receipt
 from ranker.types import Forecast
 from serving.batcher import Batcher
 from serving.errors import Kind, RequestError, invalid
+from serving.guide import Guide
 from serving.limits import Limits
 from serving.logs import failure
 from serving.messages import forecast_message, open_from, outcome_from, time_from
@@ -54,7 +55,7 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
     ``wall_clock`` gives Unix seconds: no outcome lies after them. ``fell_back`` is told how many
     prompts got the forecasts of a pooled ranker that does not know their model. ``ranked`` are
     told of each answer after it was made, as :class:`serving.ranked.HandedOn` says; ``dropped`` of
-    prompts that they were not told of.
+    prompts that they were not told of. ``guide`` says how far each forecast is to be trusted.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
         fell_back: Callable[[int], None] = lambda prompts: None,
         ranked: Sequence[Consumer] = (),
         dropped: Callable[[int], None] = lambda prompts: None,
+        guide: Guide | None = None,
     ) -> None:
         self._rankers = rankers
         self._batcher = batcher
@@ -75,6 +77,7 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
         self._wall_clock = wall_clock
         self._fell_back = fell_back
         self._hand_on = HandedOn(ranked, dropped)
+        self._guide = guide
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="outcomes")
         self._waiting = self._telling = 0
 
@@ -90,6 +93,8 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
             self._fell_back(len(forecasts))
         served = request.served_model or self._rankers.default
         self._tell(served, forecasts)
+        if self._guide is not None:
+            forecasts = self._guide.stamp(served, request.lane, request.tenant, forecasts)
         response = rank_pb2.RankResponse(
             ranker=rank_pb2.RankerVersion(name=ranker.name, version=str(ranker.version)),
             served_model=served,
@@ -166,6 +171,8 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
             raise RequestError(
                 Kind.UNAVAILABLE, "the outcomes were not stored; send them again", retry_after_s=1.0
             ) from None
+        if self._guide is not None:
+            self._guide.told(receipt.stored)
         return rank_pb2.ReportOutcomesResponse(
             stored=receipt.stored, duplicates=receipt.duplicates, conflicts=receipt.conflicts
         )

@@ -1,4 +1,4 @@
-"""Which versions have their quantiles fitted to recent outcomes: when it starts, and when it ends."""
+"""Which versions have their quantiles fitted to recent outcomes: from when, and until when."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ _CALM, _BEFORE = 1.0 / 3.0, 0.1
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One series. ``charted``: it has a reference of its own to be judged by. ``calm``: and nothing
-    speaks for a change of its order. ``worth``: share of its usual SJF efficiency, else of its
+    """One series. ``charted``: it has a reference of its own to be judged by. ``calm``: and its
+    chart of order is low. ``worth``: share of its usual SJF efficiency, else of its
     reference tau-b, that is left, at most 1; ``None``: not known. ``since``: outcomes since its
     order began to decay; ``None`` while it does not.
     """
@@ -62,7 +62,7 @@ def _standing(
         low = _BEFORE * reference.degraded_limit
         before = next((look.outcome for look in reversed(looks) if look.chart < low), 0)
         since = outcomes - before
-    calm = state is State.OK and last.chart < _CALM * reference.warn_limit
+    calm = last.chart < _CALM * reference.warn_limit
     return Standing(key, state, outcomes, True, calm, worth, since)
 
 

@@ -16,6 +16,9 @@ from drift.states import State
 #: Trust is a multiple of this: small changes of worth are none.
 _STEP = 0.05
 
+#: Share of the usual worth that speaks for order as it was.
+_WORTH = 0.85
+
 
 @dataclass(slots=True)
 class _Trouble:
@@ -32,7 +35,8 @@ class Trust:
     but for :meth:`of`.
 
     It falls with the state at once and rises when the state falls, which has its own hysteresis and
-    dwell; within a state it never rises. A slice with a chart of its own answers for itself, the
+    dwell; within a state it never rises. A ``warn`` that is none of order (of scale, of forecasts
+    that were missing) costs nothing. A slice with a chart of its own answers for itself, the
     others go by that of everybody else, or by their version's. When a version as a whole decays and
     none of its slices does as much, all of them have its trust until their own outcomes vouch for
     them: a tenth of the traffic takes ten times as long to show the same.
@@ -100,7 +104,9 @@ class Trust:
         if state is State.OK or (not config.shrink and (state < State.FCFS or not config.fallback)):
             self._lowest.pop(standing.key, None)
             return 1.0
-        if standing.worth is not None:
+        if state is State.WARN and standing.calm and _holds(standing.worth):
+            cap = 1.0
+        elif standing.worth is not None:
             cap = min(cap, math.floor(standing.worth / _STEP) * _STEP)
         before = self._lowest.get(standing.key)
         if before is not None and before[0] is state:
@@ -129,7 +135,8 @@ class Trust:
         if trouble is None or not trouble.general or part.state >= trouble.state:
             return True
         since = trouble.since.setdefault(part.key, part.outcomes)
-        return part.calm and part.outcomes - since >= self._config.vouch
+        vouched = part.outcomes - since >= self._config.vouch
+        return vouched and part.calm and part.state is State.OK
 
     def _changes(
         self, now: dict[Key, float], own: AbstractSet[Key], reasons: dict[Key, str]
@@ -158,6 +165,11 @@ class Trust:
 
 def _rest(version: Key) -> Key:
     return Key(version.served_model, version.ranker, version.version, None, OTHER)
+
+
+def _holds(worth: float | None) -> bool:
+    """Whether a state says nothing of order: lengths changed as a whole, forecasts were missing."""
+    return worth is None or worth >= _WORTH
 
 
 def _why(standing: Standing, flat: bool) -> str:

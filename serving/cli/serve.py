@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from serving.cli import retrain_options
+from serving.cli.act_flags import Act, ActFile, chosen_actions
 from serving.cli.drift_options import WebhookFile, WebhookUrls, chosen_webhooks
 from serving.cli.rank_flags import AllowHosts, KeepDays, KeepRows
 from serving.cli.registry import TrackingUri, open_registry
@@ -38,6 +39,8 @@ def serve(
         Path | None,
         typer.Option(help="SQLite file of who did what, when; shortfirst drift history reads it."),
     ] = None,
+    act: Act = True,
+    act_config: ActFile = None,
     retain_prompts: RetainPrompts = 0.0,
     retrain: retrain_options.Retrain = False,
     retrain_gather: retrain_options.Gather = 1000,
@@ -71,6 +74,7 @@ def serve(
 
     from prometheus_client import CollectorRegistry
 
+    from drift.acting.metrics import ActingCollector
     from drift.keeping import KeepConfig
     from drift.loop_metrics import LoopCollector
     from drift.metrics import DriftCollector
@@ -78,6 +82,7 @@ def serve(
     from serving import logs
     from serving.cli.console import note
     from serving.dashboard.document import Reading
+    from serving.guide import Guide
     from serving.loop import LoopConfig, loop
     from serving.paths import Home, prompts_beside
     from serving.rank_server import RankServerConfig, run
@@ -94,6 +99,7 @@ def serve(
         drain_s=drain_seconds,
         allow_hosts=tuple(allow_host or ()),
     )
+    actions = chosen_actions(act, act_config)
     keep = KeepConfig(days=keep_outcomes_days, rows=keep_outcomes)
     retraining = retrain_options.chosen_retraining(
         retrain,
@@ -135,6 +141,10 @@ def serve(
         registry.register(DriftCollector(running.sink))
         registry.register(NotifyCollector(running.notifier))
         registry.register(LoopCollector(closed))
+        guide = None
+        if actions is not None:
+            guide = Guide(running.sink, actions, running.announce, time.time)
+            registry.register(ActingCollector(guide.acting))
         asyncio.run(
             run(
                 config,
@@ -145,8 +155,9 @@ def serve(
                 source=source,
                 read=Reading(running.sink.board, told.history, closed.shadows, closed.retraining),
                 ranked=retained,
+                guide=guide,
                 shadower=closed.shadower,
-                swapped=closed.moves.swapped,
+                swapped=closed.swapped,
                 looked=closed.challengers.look,
                 ready_file=ready_file,
             )

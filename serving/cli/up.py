@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from serving.cli.act_flags import Act
 from serving.cli.retain_prompts import RetainPrompts
 
 
@@ -16,6 +17,7 @@ def up(
     grpc_port: Annotated[int, typer.Option(help="gRPC port of the engine.")] = 50052,
     http_port: Annotated[int, typer.Option(help="Port of the OpenAI-compatible API.")] = 8000,
     policy: Annotated[str, typer.Option(help="As of shortfirst engine.")] = "boost",
+    act: Act = True,
     retain_prompts: RetainPrompts = 0.0,
 ) -> None:
     """Prepare the model and train rankers if there are none, then serve until Ctrl-C.
@@ -51,7 +53,8 @@ def up(
 
     def rank_command(port: str) -> list[str]:
         return ["serve", *rankers.to_serve(), "--host", host, "--port", port,
-                "--metrics-port", str(metrics_port), "--retain-prompts", str(retain_prompts),
+                "--metrics-port", str(metrics_port), "--act" if act else "--no-act",
+                "--retain-prompts", str(retain_prompts),
                 "--drain-seconds", "8"]  # fmt: skip
 
     try:

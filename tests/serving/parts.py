@@ -18,6 +18,7 @@ from ranker.types import Forecast, Outcome
 from serving.batcher import Batcher, BatcherConfig
 from serving.drain import Gate
 from serving.grpc_server import GrpcServer
+from serving.guide import Guide
 from serving.limits import Limits
 from serving.rank_service import RankService
 from serving.ranked import Consumer
@@ -102,6 +103,7 @@ async def serve_rank(
     batching: BatcherConfig | None = None,
     limits: Limits | None = None,
     ranked: Sequence[Consumer] = (),
+    guide: Guide | None = None,
 ) -> AsyncIterator[RankServer]:
     """A real server on a real socket."""
     ranker, sink, limits = ranker or WordRanker(), sink or MemorySink(), limits or Limits()
@@ -109,7 +111,9 @@ async def serve_rank(
     batcher, gate = Batcher(batching), Gate()
     calls: list[tuple[str, str]] = []
     fallbacks: list[int] = []
-    service = RankService(rankers, batcher, sink, limits, fell_back=fallbacks.append, ranked=ranked)
+    service = RankService(
+        rankers, batcher, sink, limits, fell_back=fallbacks.append, ranked=ranked, guide=guide
+    )
     server = GrpcServer(
         address,
         rank_pb2.DESCRIPTOR.services_by_name["RankService"],
