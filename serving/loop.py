@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from drift.acting.standing import Standing
 from drift.history import read_history
-from drift.monitor import Snapshot
 from drift.retraining import RetrainConfig
 from drift.shadow import shadow_path
 from drift.sink import MonitoredStore
@@ -96,7 +96,7 @@ def loop(
             retrainer = Retrainer(
                 config.retrain,
                 Commands(config.outcomes, config.tracking_uri),
-                lambda: decayed(telling.sink.snapshots(), watched, rankers),
+                lambda: decayed(telling.sink.standings(), watched, rankers),
                 shadower.found,
                 telling.announce,
                 clock,
@@ -107,7 +107,7 @@ def loop(
 
 
 def decayed(
-    snapshots: Sequence[Snapshot], watched: Sequence[Watched], rankers: Rankers
+    standings: Sequence[Standing], watched: Sequence[Watched], rankers: Rankers
 ) -> list[Decayed]:
     """Versions that serve, follow an alias, and are ``degraded`` or worse as a whole.
 
@@ -115,15 +115,15 @@ def decayed(
     reason to train for all of them.
     """
     found = []
-    for snapshot in snapshots:
-        key = snapshot.key
-        if not snapshot.current or snapshot.state < State.DEGRADED:
+    for standing in standings:
+        key = standing.key
+        if key.sliced or standing.state < State.DEGRADED:
             continue
         for item in watched:
             name, alias = name_and_alias(item.uri)
             if (item.served_model, name) != (key.served_model, key.ranker):
                 continue
             if str(rankers.of(key.served_model).ranker.version) == key.version:
-                state, outcomes = str(snapshot.state), snapshot.outcomes
+                state, outcomes = str(standing.state), standing.outcomes
                 found.append(Decayed(key.served_model, name, alias, key.version, state, outcomes))
     return found

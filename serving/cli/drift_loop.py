@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from serving.cli.drift_bench import SharedData
 from serving.cli.drift_options import Json
 
 if TYPE_CHECKING:
@@ -17,13 +18,21 @@ def loop(
     usual: Annotated[int, typer.Option(min=1, help="Requests of usual traffic first.")] = 900,
     gather: Annotated[
         int, typer.Option(min=1, help="Outcomes since the alert that training waits for.")
-    ] = 900,
+    ] = 1000,
     shadow: Annotated[
         int, typer.Option(min=0, help="Outcomes that the challenger is compared on.")
     ] = 150,
     rounds: Annotated[
         int, typer.Option(min=0, help="Rounds of boosting; 0: as many as usual.")
     ] = 0,
+    traffic: Annotated[
+        str,
+        typer.Option(
+            help="What traffic turns into, of the shared data: livecodebench, codealpaca, gsm8k, "
+            "halueval ... Without it code and other languages of the bundled chat."
+        ),
+    ] = "",
+    shared_data: SharedData = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides order and bursts.")] = 0,
     keep: Annotated[
         Path | None, typer.Option(help="A new folder for all that is written, prompts included.")
@@ -50,9 +59,19 @@ def loop(
     from serving.processes import ServiceFailed
 
     logs.configure("error")
+    if traffic and shared_data is None:
+        raise ValueError("--traffic: is of the shared data; name its folder with --shared-data")
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise ValueError(f"--keep: {keep} is not empty")
-    config = LoopDemoConfig(usual=usual, gather=gather, shadow=shadow, rounds=rounds, seed=seed)
+    config = LoopDemoConfig(
+        usual=usual,
+        gather=gather,
+        shadow=shadow,
+        rounds=rounds,
+        seed=seed,
+        traffic=traffic,
+        shared=shared_data or Path(),
+    )
     room = nullcontext(str(keep)) if keep else tempfile.TemporaryDirectory(prefix="shortfirst-")
     try:
         with room as folder, tables.stages() as progress:

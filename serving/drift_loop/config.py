@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 #: Its own, so that nothing bundled is known of it: the ranker has to learn from outcomes alone.
 SERVED_MODEL = "chat"
@@ -14,15 +15,18 @@ class LoopDemoConfig:
     """``usual`` requests of the traffic that the champion was trained for come first. Training
     waits for ``gather`` outcomes after the alert, the gate for ``shadow`` more. ``rounds`` of
     boosting: 0 for the usual settings. ``bursts`` of ``requests`` held-out ones measure efficiency.
+    ``traffic`` in the folder ``shared`` is what comes then; empty: part of the bundled chat.
     """
 
     usual: int = 900
-    gather: int = 900
+    gather: int = 1000
     shadow: int = 150
     rounds: int = 0
     bursts: int = 16
     requests: int = 400
     seed: int = 0
+    traffic: str = ""
+    shared: Path = Path()
 
     def __post_init__(self) -> None:
         for name in ("usual", "gather", "bursts", "requests"):

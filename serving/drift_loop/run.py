@@ -19,7 +19,7 @@ from serving.drift_loop.config import RANKER, SERVED_MODEL, LoopDemoConfig
 from serving.drift_loop.feed import Feed, feeding
 from serving.drift_loop.service import serve
 from serving.drift_loop.shifted import Shifted
-from serving.drift_loop.traffic import LoopTraffic
+from serving.drift_loop.traffic import LoopTraffic, other_traffic
 from serving.drift_loop.worth import Value, values
 from serving.paths import Home
 from serving.processes import services
@@ -78,7 +78,8 @@ def run(
     """All of it in ``folder``, which should be new; ``cache`` keeps token counts. Children are gone
     when it returns or raises. Raises :class:`serving.processes.ServiceFailed`."""
     rng = random.Random(config.seed)
-    traffic = LoopTraffic.of(corpus(cache, progress=progress), config.usual, rng)
+    other = other_traffic(config.traffic, config.shared, rng) if config.traffic else ()
+    traffic = LoopTraffic.of(corpus(cache, progress=progress), config.usual, rng, other)
     home = Home(folder)
     folder.mkdir(parents=True, exist_ok=True)
     quick = None

@@ -145,13 +145,13 @@ def test_only_versions_that_serve_and_follow_an_alias_are_retrained(tmp_path):
         bad = make_stream(500, 0.0, 2, start=500, served_model="sharegpt")
         running.sink.store([*good, *bad])
         running.sink.flush()
-        snapshots = running.sink.snapshots()
+        standings = running.sink.standings()
 
         own = [Watched("models:/ranker@champion", "sharegpt", "1")]  # what the stream names
 
         def found(version: str, watched: list[Watched]) -> list[str]:
             rankers = Rankers({"sharegpt": WordRanker(version=version)})
-            return [one.version for one in decayed(snapshots, watched, rankers)]
+            return [one.version for one in decayed(standings, watched, rankers)]
 
         assert found("1", own) == ["1"]
         assert found("2", own) == []  # another serves by now
