@@ -1,11 +1,13 @@
-"""Who decides what a forecast may say: the real monitor, and what acts on it."""
+"""Who decides what a forecast may say: the monitor that serves, and what acts on it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
+from drift.acting.acting import Acting
+from drift.acting.config import ActConfig
+from drift.acting.standing import standings
 from drift.config import MonitorConfig
 from drift.key import Key
 from drift.monitor import Monitor
@@ -35,22 +37,34 @@ class Acts(Protocol):
         ...
 
 
-class ByState:
-    """No trust in a degraded version, all of it in any other."""
+class Service:
+    """The rank service's part: its monitor, which knows ``reference``, and its actions.
 
-    def __init__(self, config: MonitorConfig, reference: Reference) -> None:
-        self._monitor = Monitor(config, {Key(MODEL, MODEL, "1"): reference})
+    ``every``: outcomes between two looks of the actions at the monitor; a state that moved is
+    looked at once.
+    """
+
+    def __init__(
+        self, monitor: MonitorConfig, reference: Reference, acting: ActConfig, every: int = 25
+    ) -> None:
+        self._monitor = Monitor(monitor, {Key(MODEL, MODEL, "1"): reference})
+        self._acting = Acting(acting)
+        self._every = every
+        self._unseen = 0
 
     @property
     def state(self) -> State:
-        known = self._monitor.progress()
-        return known[0][2] if known else State.OK
+        return next((state for _, _, state in self._monitor.progress()), State.OK)
 
     def stamped(self, forecast: Forecast) -> Forecast:
-        return replace(forecast, trust=0.0) if self.state >= State.DEGRADED else forecast
+        return self._acting.stamp(MODEL, "", "", [forecast])[0]
 
     def heard(self, outcome: Outcome) -> None:
-        self._monitor.update(outcome)
+        moved = self._monitor.update(outcome)
+        self._unseen += 1
+        if moved or self._unseen >= self._every:
+            self._unseen = 0
+            self._acting.look(standings(self._monitor), self._monitor.recent)
 
     def under_way(self, requests: Sequence[Open]) -> None:
         self._monitor.note(requests)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from drift.acting.config import ActConfig
 from serving.drift_bench.streams import StreamConfig
 
 #: Scores in the opposite order after the change: the longest first, the worst that can happen.
@@ -20,8 +21,8 @@ class ActingConfig:
     without. ``seeds``: replays. ``longest``: share of requests that are called long.
     ``window``: arrivals of one point of the figures. ``limit``: tokens at which answers are cut
     off. ``open_every``: seconds between two reports of requests under way, as the engine sends
-    them. ``streams``: engine, load and bursts; load is the same in every phase, whatever lengths
-    become.
+    them. ``act``: the actions that are taken. ``streams``: engine, load and bursts; load is the
+    same in every phase, whatever lengths become.
     """
 
     shift: str = REVERSED
@@ -36,6 +37,7 @@ class ActingConfig:
     limit: int = 1024
     open_every: float = 5.0
     seed: int = 20261130
+    act: ActConfig = field(default_factory=ActConfig)
     streams: StreamConfig = field(default_factory=StreamConfig)
 
     def __post_init__(self) -> None:

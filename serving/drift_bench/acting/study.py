@@ -12,7 +12,7 @@ from drift.config import MonitorConfig
 from drift.reference import Reference
 from engine.core.policies.base import Policy
 from engine.core.policies.catalogue import make
-from serving.drift_bench.acting.acts import Acts, ByState
+from serving.drift_bench.acting.acts import Acts, Service
 from serving.drift_bench.acting.config import ActingConfig
 from serving.drift_bench.acting.loop import Loop, Run
 from serving.drift_bench.acting.parts import Marks, Ratios, marks, masks, ratios
@@ -116,7 +116,7 @@ def study(
             plain[name] = _run(drawn, name, config, None)
             advance()
             if name != FCFS:
-                acting[name] = _run(drawn, name, config, ByState(monitor, reference))
+                acting[name] = _run(drawn, name, config, Service(monitor, reference, config.act))
                 advance()
         replays.append(Replayed(seed, drawn, plain, acting))
     return Study(config, told, reference, tuple(replays))
