@@ -31,16 +31,18 @@ def recover(
     config: MonitorConfig | None = None,
     last: int = LAST,
     on_event: Callable[[Event], None] | None = None,
+    learned: bool = False,
 ) -> Monitor:
     """A monitor that has weighed the ``last`` stored outcomes again, its references learned on the
     way, in this thread.
 
     With more stored than that, it measures against the references that were saved when they were
-    learned: the oldest of the last outcomes may already have drifted. ``on_event`` gets the events
-    of the replay; those that a running service had are in its log.
+    learned: the oldest of the last outcomes may already have drifted. With ``learned`` it does in
+    any case: quick, for who only wants to see where things stand. ``on_event`` gets the events of
+    the replay; those that a running service had are in its log.
     """
     references, baselines = {}, {}
-    if store.ever > last:
+    if learned or store.ever > last:
         references = load_references(references_path(store.path))
         baselines = load_baselines(baselines_path(store.path))
     monitor = Monitor(config, references, baselines)

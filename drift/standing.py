@@ -27,7 +27,7 @@ def standing(
     The ``last`` outcomes are weighed again; the usual efficiency of a series is that of the
     outcomes its reference was learned from, where these are among them. Half a second a series.
     """
-    monitor = recover(store, config, last)
+    monitor = recover(store, config, last, learned=True)
     monitor.flush()
     valuer = Valuer(value)
     rows = []
@@ -46,8 +46,8 @@ def _row(
     key, reference = snapshot.key, snapshot.reference
     if reference is not None and not key.rest:
         own = [o for o in past if _belongs(o, key)][: reference.outcomes]
-        _value(valuer, key, own[-snapshot.cohort.outcomes :], State.OK)
-    _value(valuer, key, monitor.recent(key), snapshot.state)
+        _value(valuer, key, own[-snapshot.cohort.outcomes :], State.OK, False)
+    _value(valuer, key, monitor.recent(key), snapshot.state, not key.sliced)
     worth, saved, usual = valuer.latest(key), valuer.saved(key), valuer.usual(key)
     share = worth.efficiency.e2el if worth is not None else None
     tau = snapshot.cohort.tau
@@ -70,9 +70,11 @@ def _row(
     }
 
 
-def _value(valuer: Valuer, key: Key, window: Iterable[Outcome], state: State) -> None:
+def _value(
+    valuer: Valuer, key: Key, window: Iterable[Outcome], state: State, seconds: bool
+) -> None:
     rows = list(window)
-    turn = Turn(key, len(rows), state, seconds=not key.sliced)
+    turn = Turn(key, len(rows), state, seconds)
     found = valuer.replay(turn, rows) if rows else None
     if found is not None:
         valuer.record(turn, found)
