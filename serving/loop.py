@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from drift.acting.standing import Standing
 from drift.history import read_history
+from drift.key import Key
 from drift.retraining import RetrainConfig
 from drift.shadow import shadow_path
 from drift.sink import MonitoredStore
@@ -22,6 +23,9 @@ from serving.rankers import Rankers, Source, Swap, Watched, name_and_alias
 from serving.retrain import Commands, Decayed, Retrainer
 from serving.shadow import Shadower
 from serving.telling import Telling
+
+#: Share of unscored requests from which they are the trouble.
+_UNSCORED = 0.5
 
 
 class Registered(Source, Tags, Protocol):
@@ -96,7 +100,7 @@ def loop(
             retrainer = Retrainer(
                 config.retrain,
                 Commands(config.outcomes, config.tracking_uri),
-                lambda: decayed(telling.sink.standings(), watched, rankers),
+                lambda: of_order(telling.sink, decayed(telling.sink.standings(), watched, rankers)),
                 shadower.found,
                 telling.announce,
                 clock,
@@ -104,6 +108,18 @@ def loop(
             undo.callback(retrainer.close)
             retrainer.start()
         yield Loop(telling.sink, challengers, shadower, moves, retrainer)
+
+
+def of_order(sink: MonitoredStore, found: list[Decayed]) -> list[Decayed]:
+    """Without those that are degraded because most requests go unscored: no training mends that."""
+    if not found:
+        return []  # windows are measured for those in trouble alone
+    unscored = {snapshot.key: snapshot.cohort.unscored_share for snapshot in sink.snapshots()}
+    return [
+        one
+        for one in found
+        if not unscored.get(Key(one.served_model, one.ranker, one.version), 0.0) >= _UNSCORED
+    ]
 
 
 def decayed(

@@ -26,7 +26,7 @@ from serving import rank_server
 from serving.cli import app, console
 from serving.dashboard.document import Reading
 from serving.drain import StopSignal
-from serving.loop import LoopConfig, decayed, loop
+from serving.loop import LoopConfig, decayed, loop, of_order
 from serving.messages import outcome_message
 from serving.moves import UNKNOWN, Moves
 from serving.rank_server import RankServerConfig
@@ -158,6 +158,22 @@ def test_only_versions_that_serve_and_follow_an_alias_are_retrained(tmp_path):
         assert found("1", []) == []
         assert found("1", [Watched(own[0].uri, POOLED, "1")]) == []
         assert found("1", [Watched("models:/others@champion", "sharegpt", "1")]) == []
+
+
+def test_no_training_mends_requests_that_go_unscored(tmp_path):
+    told = TellingConfig(*(tmp_path / name for name in ("o.db", "e.jsonl", "history.db")))
+    with telling(told, {}, lambda: 0.0, random.Random()) as running:
+        own = [Watched("models:/ranker@champion", "sharegpt", "1")]
+        rankers = Rankers({"sharegpt": WordRanker(name="ranker")})
+        running.sink.store(make_stream(500, 0.6, 1, served_model="sharegpt"))
+        running.sink.store(
+            make_stream(600, 0.6, 2, start=500, served_model="sharegpt", scored=False)
+        )
+        running.sink.flush()
+        found = decayed(running.sink.standings(), own, rankers)
+        assert [one.state for one in found] == ["fcfs"]
+        assert of_order(running.sink, found) == []
+        assert of_order(running.sink, []) == []
 
 
 async def test_a_server_tries_promotes_and_rolls_back_and_all_of_it_is_told(tmp_path):
