@@ -12,15 +12,15 @@ class RecalibrateConfig:
     """``least``: outcomes since the change from which quantiles are fitted anew, ``window``: the
     newest that count at most. ``every``: outcomes between two fits while it is on. ``off``: how far
     the coverage of p50 or p90 may be out before it is switched on, beyond what chance does to so
-    few. ``right``: mean difference in log tokens up to which the ranker's own quantiles are as
-    good, over ``answers`` of them, so that it is switched off.
+    few. ``right``: mean difference of medians in log tokens (twice that of p90) up to which the
+    ranker's own quantiles are as good, over ``answers`` of them, so that it is switched off.
     """
 
     least: int = 80
     window: int = 500
     every: int = 50
     off: float = 0.03
-    right: float = 0.12
+    right: float = 0.1
     answers: int = 200
 
     def __post_init__(self) -> None:

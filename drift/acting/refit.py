@@ -40,6 +40,8 @@ class Refit:
 
     def quantiles(self, forecasts: Sequence[Forecast]) -> Floats:
         """[n, levels], output tokens, not descending along the levels."""
+        if self.flat:  # interpolating between equal rows would round them apart
+            return np.repeat(self.calibration.table[:1], len(forecasts), axis=0)
         scores = np.array([forecast.score for forecast in forecasts], dtype=np.float64)
         return self.calibration.quantiles(Prediction(scores))
 

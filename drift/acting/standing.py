@@ -16,6 +16,9 @@ from drift.valuer import Valuer
 #: estimated had not begun.
 _CALM, _BEFORE = 1.0 / 3.0, 0.1
 
+#: Outcomes from which the window's tau-b says what is left of the reference's.
+_LEAST = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -55,7 +58,8 @@ def _standing(
     if reference is None or not looks:
         return Standing(key, state, outcomes, reference is not None, worth=worth)
     last = looks[-1]
-    if worth is None and reference.tau.value > 0.0 and last.tau == last.tau:
+    known = outcomes >= _LEAST and last.tau == last.tau
+    if worth is None and reference.tau.value > 0.0 and known:
         worth = min(1.0, max(0.0, last.tau / reference.tau.value))
     since = None
     if state >= State.DEGRADED:

@@ -54,10 +54,10 @@ class Request:
 
     @property
     def trusted(self) -> Forecast | None:
-        """What order may go by: a forecast of trust 0 is none. Memory and charges go by
-        ``forecast``, which is the best there is."""
+        """The forecast, for an order that takes all of it or nothing: with trust below a half it
+        is none. Memory and charges go by ``forecast``, which is the best there is."""
         forecast = self.forecast
-        return forecast if forecast is not None and forecast.trust > 0.0 else None
+        return forecast if forecast is not None and forecast.trust >= 0.5 else None
 
     @property
     def total_tokens(self) -> int:

@@ -24,8 +24,8 @@ from engine.core.backlog import Backlog
 from engine.core.costs import CostModel
 from engine.core.policies.base import Key, Starvation, Static
 from engine.core.policies.boost_config import BoostConfig, Setting
-from engine.core.policies.experience import Experience, log_mean_exp
-from engine.core.policies.label import Known, known
+from engine.core.policies.experience import Experience, log_mean_exp, raw_boost
+from engine.core.policies.label import Known, known, weighed
 from engine.core.policies.mlfq import Mlfq
 from engine.core.policies.population import Population
 from engine.core.request import Request, Status
@@ -94,8 +94,9 @@ class Boost(Static):
         return len(self._experience) >= 4 * self.config.least
 
     def arrived(self, request: Request) -> None:
-        if request.trusted is not None:
-            self._know(request, request.trusted)
+        forecast = weighed(request)
+        if forecast is not None:
+            self._know(request, forecast)
         else:
             self._known.pop(request.id, None)  # trust fell while it waited
 
@@ -104,7 +105,7 @@ class Boost(Static):
         behind: label, arrival, or boosted arrival. With ``mlfq`` one that runs by a forecast has
         ``(-1, arrival)``: nobody takes its slot."""
         shortest_first = self.config.k == 0.0
-        forecast = request.trusted
+        forecast = weighed(request)
         if self._levels is not None:
             if forecast is None and request.id not in self._overdue:
                 return (2.0, self._attained(request, self._levels))
@@ -127,12 +128,12 @@ class Boost(Static):
         return (2.0, request.arrival - self.boost(request))
 
     def rekey_after(self, request: Request) -> int | None:
-        if self._levels is None or request.trusted is not None:
+        if self._levels is None or weighed(request) is not None:
             return None
         return self._levels.rekey_after(request)
 
     def patience(self, request: Request) -> Starvation | None:
-        forecast = request.trusted
+        forecast = weighed(request)
         if self.starvation is None or self.starvation.seconds is None or forecast is None:
             return self.starvation
         return Starvation(seconds=self.starvation.seconds * max(forecast.trust, 1e-6))
@@ -163,7 +164,7 @@ class Boost(Static):
         overtake earlier ones of the same length. 0 without a boost behind the tier, where order is
         of arrival or of labels.
         """
-        gamma, forecast = self.gamma, request.trusted
+        gamma, forecast = self.gamma, weighed(request)
         if forecast is None or not 0.0 < gamma < math.inf:
             return 0.0
         own = self._log_m(self._know(request, forecast), gamma)
@@ -179,7 +180,7 @@ class Boost(Static):
         from ``epoch``, within 2^53 always: renew the epoch when the engine's queue is empty.
         """
         boosted = request.arrival - epoch - self.boost(request)
-        forecast = request.trusted
+        forecast = weighed(request)
         if forecast is not None:
             seen = self._know(request, forecast)
             if self._repeats >= self.config.memory:
@@ -235,8 +236,8 @@ class Boost(Static):
         longest = self._population.longest
         reference = 0.0
         if longest is not None:
-            reference = _raw_boost(self._log_m(longest, gamma), gamma, trust)
-        return max(0.0, _raw_boost(log_m, gamma, trust) - reference)
+            reference = raw_boost(self._log_m(longest, gamma), gamma, trust)
+        return max(0.0, raw_boost(log_m, gamma, trust) - reference)
 
     def _log_m(self, seen: Known, gamma: float) -> float:
         """ln E[exp(gamma·S) | label]."""
@@ -251,12 +252,3 @@ class Boost(Static):
             shares = [self.config.prior / total, found.count / total]
             log_m = log_mean_exp([log_m, found.log_m], shares)
         return log_m
-
-
-def _raw_boost(log_m: float, gamma: float, trust: float) -> float:
-    """``ln(M / (M − 1)) / gamma`` = ``−ln(1 − exp(−ln M)) / gamma`` at gamma / ``trust``.
-
-    M at that gamma is taken for ``M^(1/trust)``, exact for a work that is known: so all trusts
-    share the bins of one gamma. It falls with trust, and so does the difference of two.
-    """
-    return -math.log(-math.expm1(-max(log_m, 1e-12) / trust)) / (gamma / trust)

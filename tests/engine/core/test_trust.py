@@ -112,6 +112,13 @@ def test_without_trust_requests_end_as_without_forecasts(name: str) -> None:
         assert list(found.finished) == pytest.approx(list(fcfs.finished))
 
 
+def test_an_order_that_cannot_weigh_a_forecast_takes_it_from_half_the_trust_on() -> None:
+    policy = make("ranked")
+    low, high = (request(str(t), 9.0, 80.0, t) for t in (0.49, 0.5))
+    assert policy.key(low) == policy.key(Request("none", 9.0, 1))
+    assert policy.key(high) == (80.0, 9.0)
+
+
 @pytest.mark.parametrize("config", CONFIGS)
 @settings(max_examples=40, deadline=None)
 @given(tokens=st.floats(1.0, 5000.0), more=trusts, less=trusts)
