@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from drift.acting.config import ActConfig
+from drift.acting.standing import standings
+from drift.acting.trust import Trust
 from drift.config import MonitorConfig
 from drift.harm import lost
 from drift.key import Key
@@ -26,6 +29,7 @@ def standing(
 
     The ``last`` outcomes are weighed again; the usual efficiency of a series is that of the
     outcomes its reference was learned from, where these are among them. Half a second a series.
+    ``trust`` is what a rank service that acts, as it does by default, gives forecasts for it.
     """
     monitor = recover(store, config, last, learned=True)
     monitor.flush()
@@ -37,6 +41,11 @@ def standing(
         past = list(store.by_arrival(whole.key.served_model, last))
         for snapshot in [whole, *monitor.slices(whole.key.served_model)]:
             rows.append(_row(snapshot, monitor, valuer, past))
+    trust = Trust(ActConfig())
+    trust.update(standings(monitor, valuer))
+    for row in rows:
+        names = ("served_model", "ranker", "version", "lane", "tenant")
+        row["trust"] = trust.known.get(Key(*(row[name] for name in names)), 1.0)
     return sorted(rows, key=lambda row: row["harm"], reverse=True)
 
 

@@ -43,7 +43,8 @@ def status(outcomes: Outcomes = None, last: Last = 5_000, as_json: Json = False)
         title="Drift",
         caption="Statistics of the last "
         f"{max((row['window_outcomes'] for row in rows), default=0):,} outcomes by arrival. "
-        "Efficiency: 1 an oracle, 0 FCFS; harm: efficiency lost x share of traffic.",
+        "Efficiency: 1 an oracle, 0 FCFS; harm: efficiency lost x share of traffic. Trust: the say "
+        "that the rank service leaves to forecasts, 0 order by arrival (serve --act).",
     )
 
     if shadows:
@@ -104,6 +105,7 @@ _COLUMNS = (
     "traffic",
     "ranker",
     "state",
+    "trust",
     "outcomes",
     "tau-b",
     "95% interval",
@@ -128,6 +130,7 @@ def _cells(row: dict[str, Any]) -> list[object]:
         row["slice"] + traffic,
         f"{row['ranker'] or '-'} {row['version']}".strip(),
         row["state"],
+        _rounded(row["trust"]),
         row["total_outcomes"],
         _rounded(row["tau"]),
         interval,
