@@ -132,7 +132,9 @@ class Chores:
     def _value(self) -> None:
         """Replay the window of the series whose turn it is, if it is anybody's."""
         with self._lock:
-            turn = self._valuer.due(self._monitor.progress(), self._clock())
+            turn = self._valuer.due(
+                self._monitor.progress(), self._clock(), self._monitor.versions()
+            )
             if turn is None:
                 return
             window = self._monitor.recent(turn.key)

@@ -104,6 +104,16 @@ class Worth:
 
 
 @dataclass(frozen=True, slots=True)
+class Past:
+    """What was seen of a ranker version that its served model does not use now, fewer points."""
+
+    ranker: str
+    version: str
+    history: tuple[Point, ...]
+    worth: tuple[Worth, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Level:
     """Calibration: ``observed`` share of lengths at or below the forecast quantile at ``level``."""
 

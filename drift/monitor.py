@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from drift.arrival import ArrivalOrder
 from drift.cohorts import measure
@@ -125,6 +125,10 @@ class Monitor:
             sum(order.bounds for order in orders),
             sum(order.settled for order in orders),
         )
+
+    def versions(self) -> Set[Key]:
+        """Every ranker version that is shown, in use or not."""
+        return self._watch.whole.keys()
 
     def progress(self) -> list[tuple[Key, int, State]]:
         """Every series that is in use now with its outcomes so far and its state."""

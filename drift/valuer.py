@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -88,15 +88,17 @@ class Valuer:
         self._books: dict[Key, _Book] = {}
         self._last: float | None = None
 
-    def due(self, series: Sequence[tuple[Key, int, State]], now: float) -> Turn | None:
+    def due(
+        self, series: Sequence[tuple[Key, int, State]], now: float, known: Container[Key] = ()
+    ) -> Turn | None:
         """Whose turn it is, of ``series`` with outcomes so far and state; ``None``: nobody's yet.
 
         ``now`` in seconds. One that was never replayed, or whose state has risen since, comes first
-        and waits for nothing; then the one that has waited longest. Who is gone is forgotten. The
-        turn is taken with this call.
+        and waits for nothing; then the one that has waited longest. Who is gone is forgotten, but
+        for ``known`` ones. The turn is taken with this call.
         """
         alive = {key for key, _, _ in series}
-        for key in [key for key in self._books if key not in alive]:
+        for key in [key for key in self._books if key not in alive and key not in known]:
             del self._books[key]
         waiting = []
         for i, (key, outcomes, state) in enumerate(series):

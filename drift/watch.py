@@ -214,7 +214,10 @@ class Watch:
         series = among.pop(key, None)
         if series is None or series.closed:
             known = self._references.get(key), self._baselines.get(key)
-            series = Series(key, config, *known, self._school)
+            again = Series(key, config, *known, self._school)
+            if series is not None:  # its line goes on
+                again.stream.history.extend(series.stream.history)
+            series = again
         among[key] = series
         return series
 

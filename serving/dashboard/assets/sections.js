@@ -5,6 +5,7 @@ import { badge } from "./states.js";
 import { dataTable } from "./tables.js";
 
 const MOST = 60;
+const FIRST = 8; // of what happened, before one asks for more
 
 /** A section that is written anew at each board, but not while it stays the same. */
 export class Section {
@@ -21,7 +22,9 @@ export class Section {
     if (now === this.last) return;
     this.last = now;
     const inside = this.body.contains(document.activeElement);
+    const open = this.body.querySelector("details")?.open;
     put(this.body, this.write(...data));
+    if (open) this.body.querySelectorAll("details").forEach((fold) => { fold.open = true; });
     if (inside) this.body.querySelector("[tabindex]")?.focus({ preventScroll: true });
   }
 }
@@ -69,7 +72,7 @@ const inUse = (rows, now) => rows.length
   ? dataTable("Ranker versions", ["Ranker", "State", "tau-b", "Reference", "Outcomes", "Since", "Last"],
     [...rows].reverse().map((v) => [
       h("span", {}, given(v.ranker), " ", given(v.version), v.current ? h("strong", { class: "now" }, " in use") : null),
-      badge(v.state), interval(v.tau), fixed(v.reference_tau), count(v.outcomes), when(v.first_arrival), ago(v.last_arrival, now)]),
+      v.current || v.state !== "ok" ? badge(v.state) : DASH, interval(v.tau), fixed(v.reference_tau), count(v.outcomes), when(v.first_arrival), ago(v.last_arrival, now)]),
     "", "numbers states")
   : nothing("No outcome has named a ranker yet.");
 
@@ -78,13 +81,21 @@ const change = (e) => e.kind === "state"
   ? h("span", { class: "change" }, badge(e.before), " → ", badge(e.after))
   : h("span", {}, given(e.before || ""), e.before && e.after ? " → " : "", given(e.after || ""));
 
-export const happened = (log) => log.length
-  ? dataTable("What happened", ["When", "What", "Of", "Change", "By", "Why"], [...log].reverse().slice(0, MOST).map((e) => [
-    when(e.at), KINDS[e.kind] || visible(e.kind),
-    e.label === "all" ? "all traffic" : given(e.label), change(e), given(e.actor),
-    visible([e.cause, ...e.reasons, e.gate].filter(Boolean).join("; ") || e.message || DASH)]),
-  log.length > MOST ? `The newest ${MOST} of ${log.length}; shortfirst drift history has all.` : "", "text")
-  : nothing("Nothing has: no change of state, no promotion.");
+const told = (title, entries, note) => dataTable(title, ["When", "What", "Of", "Change", "By", "Why"], entries.map((e) => [
+  when(e.at), KINDS[e.kind] || visible(e.kind),
+  e.label === "all" ? "all traffic" : given(e.label), change(e), given(e.actor),
+  visible([e.cause, ...e.reasons, e.gate].filter(Boolean).join("; ") || e.message || DASH)]), note, "text");
+
+/** The newest ones; those before them folded away, or a narrow page would be nothing else. */
+export const happened = (log) => {
+  if (!log.length) return nothing("Nothing has: no change of state, no promotion.");
+  const newest = [...log].reverse().slice(0, MOST);
+  const earlier = newest.slice(FIRST);
+  const note = log.length > MOST ? `The newest ${MOST} of ${log.length}; shortfirst drift history has all.` : "";
+  return [told("What happened", newest.slice(0, FIRST), ""), earlier.length
+    ? h("details", {}, h("summary", {}, `${earlier.length} earlier`), told("What happened earlier", earlier, note))
+    : null];
+};
 
 export const reporters = (rows, now) => rows.length
   ? dataTable("Reporters", ["Reporter", "Last report", "Outcomes", "Open", "Late", "Notes"], rows.map((r) => [

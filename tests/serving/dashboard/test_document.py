@@ -62,3 +62,33 @@ def test_no_history_yet_is_no_trouble_and_another_file_is(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="is no history"):
         Reading(sink.board, tmp_path / "other")()
     sink.close()
+
+
+def test_versions_before_the_one_in_use_keep_their_lines(tmp_path: Path) -> None:
+    sink = MonitoredStore.open(
+        tmp_path / "o.db", tmp_path / "e.jsonl", lambda: 2e9, value=ValueConfig(every=250, rest=0.0)
+    )
+    for version, start in (("1", 0), ("2", 300), ("3", 600), ("1", 900)):
+        for i in range(0, 300, 50):
+            sink.store(make_stream(50, 0.5, start + i, start=start + i, version=version))
+    (model,) = sink.board().models
+    assert (model.version, [one.version for one in model.past]) == ("1", ["2", "3"])
+    assert all(one.worth for one in model.past)
+    ends = [one.history[-1].at for one in model.past]
+    assert ends == sorted(ends)
+    # Back at version 1: its line goes on where it had stopped, though it is watched anew.
+    times = [point.at for point in model.history]
+    assert min(times) < ends[0] < ends[1] < max(times)
+    assert model.overall.outcomes == 300
+    sink.close()
+
+
+def test_a_long_line_of_a_past_version_is_thinned_and_keeps_its_end() -> None:
+    from drift.rows import THIN, _thin
+
+    points = list(range(2000))
+    thinned = _thin(points)
+    assert len(thinned) <= THIN
+    assert thinned[-1] == 1999
+    assert _thin(points[:7]) == points[:7]
+    assert list(_thin([])) == []
