@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,8 +55,6 @@ class FromOutcomes:
 
         Raises ``ValueError`` that says what is missing.
         """
-        from dataclasses import asdict, replace
-
         from training.sources.recent import RecencyConfig, read_recent
 
         recency = RecencyConfig(half_life=self.half_life)
@@ -69,7 +67,7 @@ class FromOutcomes:
         if self.challenger:
             registry.set_alias(result.name, CHALLENGER, result.version)
         if self.promote and not self.challenger:
-            result = replace(result, **_judged(registry, result, recent, self.force))
+            result = _judged(registry, result, recent, self.force)
         more = {"challenger": self.challenger, "lineage": asdict(plan.lineage)}
         train_report.report([result], as_json=as_json, more=more)
         if self.challenger and not as_json:
@@ -91,7 +89,8 @@ class FromOutcomes:
         champion = registry.resolve(name, CHAMPION)
         tags = registry.run_tags(name, champion) if champion else {}
         wanted = _former(tags, self.tokenizer) if champion else None
-        former, said = (), dict[str, str]()
+        former: tuple[Data, ...] = ()
+        said: dict[str, str] = {}
         if wanted is not None:
             said = {_FORMER + key: value for key, value in wanted.tags().items()}
             said[_FORMER + "served_model"] = wanted.served_model
@@ -103,12 +102,13 @@ class FromOutcomes:
 
 def _former(tags: Mapping[str, str], tokenizer: Path | None) -> Wanted | None:
     """What a version was trained with before there were outcomes, as far back as runs tell."""
+    from training.pipeline import BUNDLED
     from training.sources.lineage import Lineage
 
-    if Lineage.of(tags) is None:
-        return Wanted.of_run(tags, tokenizer)
-    before = {k.removeprefix(_FORMER): v for k, v in tags.items() if k.startswith(_FORMER)}
-    return Wanted.of_run(before, tokenizer) if before else None
+    if Lineage.of(tags) is not None:
+        tags = {k.removeprefix(_FORMER): v for k, v in tags.items() if k.startswith(_FORMER)}
+    wanted = Wanted.of_run(tags, tokenizer)
+    return wanted if wanted.data or wanted.served_model in BUNDLED else None
 
 
 def _rows(wanted: Wanted) -> tuple[Data, ...]:
@@ -154,8 +154,8 @@ def _run(
     return result
 
 
-def _judged(registry: Registry, result: Result, recent: Recent, force: bool) -> dict[str, object]:
-    """The gate's verdict on recent outcomes, and the promotion where it came to one."""
+def _judged(registry: Registry, result: Result, recent: Recent, force: bool) -> Result:
+    """With the gate's verdict on recent outcomes, and the promotion where it came to one."""
     import getpass
     from contextlib import suppress
     from datetime import UTC, datetime
@@ -168,4 +168,4 @@ def _judged(registry: Registry, result: Result, recent: Recent, force: bool) -> 
         moved = gate.promote(
             registry, verdict, by=getpass.getuser(), now=datetime.now(UTC), force=force
         )
-    return {"verdict": verdict, "promotion": moved}
+    return replace(result, verdict=verdict, promotion=moved)

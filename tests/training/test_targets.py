@@ -115,10 +115,9 @@ def test_weights_of_draws_are_those_of_the_prompt():
     assert c == pytest.approx(0.5 * 0.5 * 4 / 3)
     assert a == pytest.approx(0.5 * 2 * 1.5 / 2.5)
     assert 0.5 < a < 0.5 * 4 / 3
-    shares = rank_shares(np.array([10.0, 30, 20, 40, 50]), np.zeros(5, bool))
-    assert found.shares == pytest.approx(
-        [(shares[0] + 0.5 * shares[2]) / 1.5, shares[1], (shares[3] + shares[4]) / 2]
-    )
+    # Of a weight of 2.75 in all, what is shorter and half of its own, in rising order of length.
+    ten, twenty, thirty, forty, fifty = np.array([0.5, 1.25, 1.625, 2.0, 2.5]) / 2.75
+    assert found.shares == pytest.approx([(ten + 0.5 * twenty) / 1.5, thirty, (forty + fifty) / 2])
 
 
 def test_equal_weights_teach_what_no_weights_do():

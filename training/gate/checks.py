@@ -54,10 +54,13 @@ def checks(
 
     def worth(name: str, part: Members, bound: float, how: BurstConfig) -> list[Check]:
         """Of the same rows and bursts for both; empty where they make no queue."""
-        kept = np.flatnonzero(part)
-        both = ([each[i] for i in kept] for each in (champion, challenger))
+        kept: list[int] = np.flatnonzero(part).tolist()
         found = bursts.efficiency(
-            *both, [examples[i] for i in kept], how, np.random.default_rng(config.seed)
+            [champion[i] for i in kept],
+            [challenger[i] for i in kept],
+            [examples[i] for i in kept],
+            how,
+            np.random.default_rng(config.seed),
         )
         return [] if found is None else [_no_loss(name, len(kept), found, bound)]
 

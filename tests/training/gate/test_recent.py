@@ -67,7 +67,8 @@ def test_both_are_asked_about_what_came_after_the_last_row_of_training():
 
 
 def test_tenants_and_lanes_are_slices_by_order_and_by_worth():
-    names = {c.name: c.rows for c in verdict(Guesser(TRAFFIC), Guesser(TRAFFIC)).checks}
+    found = verdict(Guesser(TRAFFIC), Guesser(TRAFFIC), config=QUICK)
+    names = {c.name: c.rows for c in found.checks}
     assert names["tau-b"] == names["SJF efficiency"] == 400
     for part in ("tenant 'acme'", "lane 'chat'", "lane 'batch'"):
         assert names[f"tau-b of {part}"] == names[f"SJF efficiency of {part}"] == 200
