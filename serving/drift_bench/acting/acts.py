@@ -40,17 +40,21 @@ class Acts(Protocol):
 class Service:
     """The rank service's part: its monitor, which knows ``reference``, and its actions.
 
-    ``every``: outcomes between two looks of the actions at the monitor; a state that moved is
-    looked at once.
+    These look at the monitor as ``serving.guide`` does: ``every`` outcomes, or after ``seconds``.
     """
 
     def __init__(
-        self, monitor: MonitorConfig, reference: Reference, acting: ActConfig, every: int = 25
+        self,
+        monitor: MonitorConfig,
+        reference: Reference,
+        acting: ActConfig,
+        every: int = 25,
+        seconds: float = 1.0,
     ) -> None:
         self._monitor = Monitor(monitor, {Key(MODEL, MODEL, "1"): reference})
         self._acting = Acting(acting)
-        self._every = every
-        self._unseen = 0
+        self._every, self._seconds = every, seconds
+        self._unseen, self._looked = 0, float("-inf")
 
     @property
     def state(self) -> State:
@@ -60,10 +64,10 @@ class Service:
         return self._acting.stamp(MODEL, "", "", [forecast])[0]
 
     def heard(self, outcome: Outcome) -> None:
-        moved = self._monitor.update(outcome)
+        self._monitor.update(outcome)
         self._unseen += 1
-        if moved or self._unseen >= self._every:
-            self._unseen = 0
+        if self._unseen >= self._every or outcome.finished - self._looked >= self._seconds:
+            self._unseen, self._looked = 0, outcome.finished
             self._acting.look(standings(self._monitor), self._monitor.recent)
 
     def under_way(self, requests: Sequence[Open]) -> None:
