@@ -115,7 +115,8 @@ def test_from_the_alert_to_the_promotion(world):
     (train,) = world.asked
     assert train == [
         "train", "--from-outcomes", str(world.folder / "outcomes.db"), "--served-model", "m",
-        "--name", "length-ranker", "--challenger", "--reason", "drift: degraded", "--tracking-uri", "sqlite:///x.db", "--json",
+        "--name", "length-ranker", "--challenger", "--reason", "drift: degraded",
+        "--half-life", "25", "--tracking-uri", "sqlite:///x.db", "--json",
     ]  # fmt: skip
     retrainer.step()
     assert len(world.asked) == 1  # 20 shadowed outcomes are wanted
