@@ -28,6 +28,7 @@ from engine.core.policies.experience import Experience, log_mean_exp, raw_boost
 from engine.core.policies.label import Known, known, weighed
 from engine.core.policies.mlfq import Mlfq
 from engine.core.policies.population import Population
+from engine.core.policies.tier_guard import TierGuard
 from engine.core.request import Request, Status
 from ranker.types import FinishReason, Forecast
 
@@ -60,6 +61,7 @@ class Boost(Static):
         self._batch = batch
         self._backlog = Backlog(config.window, batch)
         self._experience = Experience(config.memory, config.bins, config.least)
+        self._guard = TierGuard()
         self._population = Population(config.memory)
         self._known: dict[str, Known] = {}
         self._overdue: set[str] = set()
@@ -154,6 +156,7 @@ class Boost(Static):
         whole = request.finish_reason in (FinishReason.STOP, FinishReason.LENGTH)
         if seen is not None and whole and seen.ranker == self._ranker:
             self._experience.add(seen.label, work)
+            self._guard.add(seen.label, work)
         if waits_changed or not self._measured:
             self.starvation = self._patience()
 
@@ -203,6 +206,7 @@ class Boost(Static):
             # Another ranker's forecasts mean other things; realised work in seconds does not.
             self._ranker = seen.ranker
             self._experience.clear()
+            self._guard.clear()
             self._population.clear()
             self._repeats = self.config.memory
         elif forecast.quantiles == self._said:
@@ -217,8 +221,9 @@ class Boost(Static):
         tier = self.config.tier * math.floor(seen.forecast.trust * _STEPS) / _STEPS
         if tier == 0.0:
             return False
-        source = self._experience if self._measured else self._population
-        return seen.label <= source.threshold(tier)
+        if not self._measured:
+            return seen.label <= self._population.threshold(tier)
+        return seen.label <= self._guard.limit(tier, self._experience.threshold(tier))
 
     def _attained(self, request: Request, levels: Mlfq) -> float:
         """The place of a request of which only its level is known, for what a whole quantum of that
