@@ -58,7 +58,7 @@ def courses(study: Study) -> Courses:
 
     fcfs = course([replay.plain[FCFS] for replay in replays])
     count = len(fcfs.p99)
-    at = config.warm_up - config.change + config.window * (np.arange(count) + 0.5)
+    at = config.window * (np.arange(count, dtype=np.float64) + 0.5) - config.usual
     return Courses(
         at,
         fcfs,

@@ -17,8 +17,7 @@ Mask = NDArray[np.bool_]
 #: Below it, the order is that of arrival rather than that of forecasts.
 TRUSTED = 0.5
 
-#: Names of parts of a replay, in order of time; the later two of the second half of each lie
-#: inside the ones before them.
+#: Names of parts of a replay, in order of time; FOUND lies inside CHANGED, RETURNED inside AGAIN.
 USUAL, CHANGED, FOUND, AGAIN, RETURNED = "usual", "changed", "found", "again", "returned"
 PARTS = (USUAL, CHANGED, FOUND, AGAIN, RETURNED)
 

@@ -72,7 +72,7 @@ def scene(told: Story, config: ActingConfig, rng: np.random.Generator) -> Scene:
     changed = (number >= config.change) & (number < config.back)
     rows = np.where(changed, deck.after(count, rng), deck.before(count, rng))
     gaps = np.where(changed, _work(other, config), _work(usual, config)) / streams.load
-    ahead = int(rng.integers(2.0 * streams.period))
+    ahead = int(rng.integers(round(2.0 * streams.period)))
     unit = waves(ahead + count, 1.0, streams.period, streams.swing, rng)[ahead:]
     return Scene(deck, rows, np.cumsum(np.diff(unit, prepend=unit[0]) * gaps))
 

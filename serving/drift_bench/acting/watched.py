@@ -16,16 +16,11 @@ class Watched:
 
     def __init__(self, policy: Policy, ended: Ended) -> None:
         self.name = policy.name
+        self.preempts = policy.preempts
+        #: As it was when nothing had been learned; :meth:`patience` says what it is.
+        self.starvation = policy.starvation
         self._policy = policy
         self._ended = ended
-
-    @property
-    def preempts(self) -> bool:
-        return self._policy.preempts
-
-    @property
-    def starvation(self) -> Starvation | None:
-        return self._policy.starvation
 
     def arrived(self, request: Request) -> None:
         self._policy.arrived(request)
