@@ -18,11 +18,13 @@ from drift.outcomes import OutcomeStore
 from drift.recovery import baselines_path, references_path
 from drift.reference import save_references
 from drift.valuer import Valuer
+from drift.values_file import save_values, values_path
 from drift.worker import Work
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks for series that get nothing any more.
+#: Seconds between two looks for series that get nothing any more, and between two times that what
+#: replays gave is written down.
 _LOOK_S = 60.0
 
 
@@ -54,6 +56,7 @@ class Chores:
         self._keep = keep
         self._lessons: deque[Lesson] = deque()
         self._learned = False  # something, since references were saved
+        self._valued, self._kept_at = False, float("-inf")
         self._looked = float("-inf")
         self._unasked, self._asked = 0, float("-inf")
         self._unpruned, self._pruned = 0, float("-inf")
@@ -88,6 +91,7 @@ class Chores:
                 self._learn: bool(self._lessons),
                 self._save: self._learned,
                 self._value: self._is_value_due(new, now),
+                self._keep_values: self._valued and abs(now - self._kept_at) >= _LOOK_S,
                 self._prune: self._is_prune_due(new, now),
             }
             self._learned = False
@@ -142,6 +146,18 @@ class Chores:
         if found is not None:
             with self._lock:
                 self._valuer.record(turn, found)
+                self._valued = True
+
+    def finish(self) -> None:
+        """Before the end: what may have waited for its time. Not under the lock."""
+        self.hand_over(0)
+        if self._valued:
+            self._work.submit(self._keep_values.__name__, self._keep_values)
+
+    def _keep_values(self) -> None:
+        with self._lock:
+            values, self._valued, self._kept_at = self._valuer.known(), False, self._clock()
+        save_values(values_path(self._store.path), values)
 
     def _prune(self) -> None:
         keep = self._keep

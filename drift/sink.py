@@ -25,6 +25,7 @@ from drift.outcomes import OutcomeStore
 from drift.recovery import recover
 from drift.stream import Point
 from drift.valuer import ValueConfig, Valuer
+from drift.values_file import load_values, values_path
 from drift.worker import Inline, Work
 from ranker.types import Forecast, Outcome
 
@@ -73,6 +74,10 @@ class MonitoredStore:
         self._book = Book()
         self._outbox = Outbox(events, clock, on_event, self.work)
         self._valuer = Valuer(value)
+        try:
+            self._valuer.restore(load_values(values_path(store.path)))
+        except (OSError, ValueError) as error:  # replays will give it anew
+            log.warning("%s", error)
         self._chores = Chores(
             self.work, self._lock, store, monitor, self._valuer, self._outbox, clock, keep
         )
@@ -208,6 +213,7 @@ class MonitoredStore:
     def close(self) -> None:
         """Flush the monitor, do what waits, and close the store."""
         self.flush()
+        self._chores.finish()
         self.work.close()
         self._store.close()
 

@@ -16,6 +16,7 @@ from drift.outcomes import OutcomeStore
 from drift.recovery import recover
 from drift.states import State
 from drift.valuer import Turn, ValueConfig, Valuer
+from drift.values_file import load_values, values_path
 from ranker.types import Outcome
 
 
@@ -27,13 +28,16 @@ def standing(
 ) -> list[dict[str, Any]]:
     """A flat row for each series in use, most harm first, JSON-ready but for NaN (unknown).
 
-    The ``last`` outcomes are weighed again; the usual efficiency of a series is that of the
-    outcomes its reference was learned from, where these are among them. Half a second a series.
-    ``trust`` is what a rank service that acts, as it does by default, gives forecasts for it.
+    The ``last`` outcomes are weighed again. What a series is worth is what the service's last
+    replay gave, if its window has not gone by since; else it is replayed now, half a second each,
+    and its usual efficiency is that of the outcomes its reference was learned from, where these
+    are among them. ``trust`` is what a rank service that acts, as it does by default, gives
+    forecasts for it.
     """
     monitor = recover(store, config, last, learned=True)
     monitor.flush()
     valuer = Valuer(value)
+    valuer.restore(load_values(values_path(store.path)))
     rows = []
     for whole in monitor.snapshots():
         if not whole.current:
@@ -53,10 +57,12 @@ def _row(
     snapshot: Snapshot, monitor: Monitor, valuer: Valuer, past: Iterable[Outcome]
 ) -> dict[str, Any]:
     key, reference = snapshot.key, snapshot.reference
-    if reference is not None and not key.rest:
+    if valuer.usual(key) is None and reference is not None and not key.rest:
         own = [o for o in past if _belongs(o, key)][: reference.outcomes]
         _value(valuer, key, own[-snapshot.cohort.outcomes :], State.OK, False)
-    _value(valuer, key, monitor.recent(key), snapshot.state, not key.sliced)
+    valued = valuer.history(key)
+    if not valued or valued[-1].at < snapshot.cohort.first_arrival:
+        _value(valuer, key, monitor.recent(key), snapshot.state, not key.sliced)
     worth, saved, usual = valuer.latest(key), valuer.saved(key), valuer.usual(key)
     share = worth.efficiency.e2el if worth is not None else None
     tau = snapshot.cohort.tau

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -63,6 +63,16 @@ class Replay:
     """What one turn gave."""
 
     valued: Valued
+    saved: Saved | None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one series: replays, oldest first, the efficiencies of those made while all
+    was well, and the seconds saved."""
+
+    values: tuple[Valued, ...]
+    good: tuple[float, ...]
     saved: Saved | None
 
 
@@ -140,6 +150,23 @@ class Valuer:
         share = found.valued.worth.efficiency.e2el
         if turn.state is State.OK and share == share and len(book.good) < self._config.usual:
             book.good.append(share)
+
+    def known(self, most: int = 100) -> dict[Key, Known]:
+        """By series: the newest ``most`` replays of a version, the newest of a slice."""
+        return {
+            key: Known(
+                tuple(book.values)[-1 if key.sliced else -most :], tuple(book.good), book.saved
+            )
+            for key, book in self._books.items()
+            if book.values
+        }
+
+    def restore(self, known: Mapping[Key, Known]) -> None:
+        """Go on from what was :meth:`known`; every series is replayed anew when its turn comes."""
+        for key, one in known.items():
+            book = self._book(key)
+            book.values.extend(one.values)
+            book.good, book.saved = list(one.good), one.saved
 
     def _book(self, key: Key) -> _Book:
         if key not in self._books:
