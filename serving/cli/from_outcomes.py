@@ -36,13 +36,14 @@ def stores(store: str, prompts: Path | None) -> tuple[Path, Path]:
 
 @dataclass(frozen=True, slots=True)
 class FromOutcomes:
-    """``store`` empty: the home folder's. ``former``: learn from the champion's data too."""
+    """``store`` empty: the home folder's. ``half_life`` ``None``: chosen. ``former``: learn from
+    the champion's data too."""
 
     store: str
     prompts: Path | None
     served_model: str
     name: str
-    half_life: float
+    half_life: float | None
     reason: str
     former: bool
     challenger: bool
@@ -57,11 +58,16 @@ class FromOutcomes:
         """
         from training.sources.recent import RecencyConfig, read_recent
 
-        recency = RecencyConfig(half_life=self.half_life)
+        recency = RecencyConfig() if self.half_life is None else RecencyConfig(self.half_life)
         recent = read_recent(*stores(self.store, self.prompts), self.served_model, recency)
         console.note(recent.found)
         registry = open_registry(tracking_uri)
-        plan, tags = self._plan(recent, recency, registry)
+        plan, tags = self._plan(recent, recency, registry, settings)
+        if plan.tried:
+            told = ", ".join(f"{tau:.3f} at {h:,g}" for h, tau in plan.tried.items())
+            console.note(
+                f"Half-life {plan.lineage.half_life:,g} outcomes (validation tau-b {told})"
+            )
         tables.note_leaks(plan.job.data)
         result = _run(plan, settings, registry, {**plan.tags(), **tags})
         if self.challenger:
@@ -79,7 +85,7 @@ class FromOutcomes:
         return result.verdict is None or result.promotion is not None
 
     def _plan(
-        self, recent: Recent, recency: RecencyConfig, registry: Registry
+        self, recent: Recent, recency: RecencyConfig, registry: Registry, settings: Configuration
     ) -> tuple[Retraining, dict[str, str]]:
         from training.gate import CHAMPION
         from training.pipeline import ranker_name
@@ -96,7 +102,16 @@ class FromOutcomes:
             said[_FORMER + "served_model"] = wanted.served_model
             if self.former:
                 former = _rows(wanted)
-        plan = retraining(recent, recency, name=name, former=former, reason=self.reason)
+        with tables.stages() as progress:
+            plan = retraining(
+                recent,
+                recency,
+                choose=settings.train.lexical if self.half_life is None else None,
+                name=name,
+                former=former,
+                reason=self.reason,
+                progress=progress,
+            )
         return plan, said
 
 

@@ -158,7 +158,7 @@ def test_former_rows_help_unless_they_are_held_out():
             [("P  49", "train"), ("p 3", "train"), ("q", "train"), ("r", "test")])
     ))  # fmt: skip
     plan = retraining(rows, SMALL, name="n", former=[former], reason="w" * 2000)
-    assert [e.prompt for e in plan.job.helpers] == ["p 3", "q"]
+    assert [(e.prompt, e.weight) for e in plan.job.helpers] == [("p 3", 0.25), ("q", 0.25)]
     assert plan.job.name == "n"
     assert plan.tags()["reason"] == "w" * 1000
     assert retraining(rows, SMALL).job.name == "length-ranker-m"

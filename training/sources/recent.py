@@ -36,12 +36,12 @@ class RecencyConfig:
     ``held_out``: the share that is newest and not trained on, the earlier half for validation, the
     newest for the test. ``half_life``: the number of outcomes after which a training row counts
     half. Outcomes, not days: a ranker needs so many rows of the new kind to learn it, however long
-    they take to come, and with days a quiet week would leave nothing that counts. At the default
-    all training rows together are worth at most 1.44 half-lives. ``least_rows``: below it nothing
-    is trained. ``most_rows``: of older ones nothing is read.
+    they take to come, and with days a quiet week would leave nothing that counts. All training rows
+    together are worth at most 1.44 half-lives. ``least_rows``: below it nothing is trained.
+    ``most_rows``: of older ones nothing is read.
     """
 
-    half_life: float = 5000.0
+    half_life: float = 1000.0
     held_out: float = 0.2
     least_rows: int = 300
     most_rows: int = 200_000
