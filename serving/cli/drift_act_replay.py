@@ -11,6 +11,7 @@ from serving.cli.bench import plots
 from serving.cli.drift_bench import RankerOption, SharedData, load
 
 if TYPE_CHECKING:
+    from drift.acting.config import ActConfig
     from serving.drift_bench.acting.study import Study
     from serving.drift_bench.acting.summary import Part, Spread
 
@@ -33,6 +34,10 @@ def act_replay(
     usual: Annotated[int, typer.Option(min=1, help="Arrivals of usual traffic.")] = 1200,
     changed: Annotated[int, typer.Option(min=1, help="Arrivals of what it turns into.")] = 2100,
     again: Annotated[int, typer.Option(min=1, help="Arrivals of usual traffic once more.")] = 2400,
+    off: Annotated[
+        list[str] | None,
+        typer.Option(help="An action not taken: shrink, fallback or recalibrate. May be repeated."),
+    ] = None,
     shared_data: SharedData = None,
     ranker: RankerOption = "",
     seed: Annotated[int, typer.Option(min=0, help="Of everything drawn.")] = 20261130,
@@ -50,7 +55,8 @@ def act_replay(
     \b
     Examples:
       shortfirst drift act-replay --plot acting.html
-      shortfirst drift act-replay --shift not-english --policies ranked,boost-fast
+      shortfirst drift act-replay --shift not-english --policies ranked --seeds 4
+      shortfirst drift act-replay --off recalibrate --off shrink
       shortfirst drift act-replay --shift livecodebench --shared-data DATA --json
     """
     from engine.core.policies.options import names
@@ -66,6 +72,7 @@ def act_replay(
         again=again,
         policies=tuple(names(policies)),
         seeds=seeds,
+        act=_actions(off or []),
         seed=seed,
     )
     traffic = load(shared_data, ranker)
@@ -79,6 +86,20 @@ def act_replay(
         from serving.cli.drift_act_plot import draw
 
         console.note(f"figures: {draw(plot, found)}")
+
+
+#: Names of the actions that can be switched off.
+ACTIONS = ("shrink", "fallback", "recalibrate")
+
+
+def _actions(off: list[str]) -> ActConfig:
+    """Raises ``ValueError`` naming an action that is not there."""
+    from drift.acting.config import ActConfig
+
+    for name in off:
+        if name not in ACTIONS:
+            raise ValueError(f"--off must be one of {', '.join(ACTIONS)}, got {name!r}")
+    return ActConfig(**{name: name not in off for name in ACTIONS})
 
 
 def _show(found: Study) -> None:

@@ -310,3 +310,14 @@ def test_the_command_shows_who_gains_and_who_pays(monkeypatch, traffic, tmp_path
     assert row["acting"]["found"]["p99"] <= 1.10
     assert row["acting"]["changed"]["mean"] < row["plain"]["changed"]["mean"]
     assert row["marks"]["returned"] is None  # too soon for that
+
+
+def test_actions_can_be_switched_off(monkeypatch, traffic):
+    monkeypatch.setattr(drift_act_replay, "load", lambda *_: traffic)
+    small = ["--seeds", 1, "--policies", "ranked", "--warm-up", 0, "--usual", 100]
+    small += ["--changed", 450, "--again", 10, "--json"]
+    every = [flag for name in drift_act_replay.ACTIONS for flag in ("--off", name)]
+    (row,) = json.loads(run(*small, *every).stdout)["rows"]
+    assert row["marks"]["found"] is None
+    assert row["acting"]["changed"] == row["plain"]["changed"]
+    assert "--off must be one of" in str(run("--off", "pray").exception)
