@@ -31,9 +31,9 @@ def act_replay(
     warm_up: Annotated[
         int, typer.Option(min=0, help="Arrivals that are not measured, before all others.")
     ] = 1500,
-    usual: Annotated[int, typer.Option(min=1, help="Arrivals of usual traffic.")] = 1200,
-    changed: Annotated[int, typer.Option(min=1, help="Arrivals of what it turns into.")] = 2100,
-    again: Annotated[int, typer.Option(min=1, help="Arrivals of usual traffic once more.")] = 2400,
+    usual: Annotated[int, typer.Option(min=1, help="Arrivals of usual traffic.")] = 900,
+    changed: Annotated[int, typer.Option(min=1, help="Arrivals of what it turns into.")] = 1800,
+    again: Annotated[int, typer.Option(min=1, help="Arrivals of usual traffic once more.")] = 1800,
     off: Annotated[
         list[str] | None,
         typer.Option(help="An action not taken: shrink, fallback or recalibrate. May be repeated."),

@@ -27,9 +27,9 @@ class ActingConfig:
 
     shift: str = REVERSED
     warm_up: int = 1500
-    usual: int = 1200
-    changed: int = 2100
-    again: int = 2400
+    usual: int = 900
+    changed: int = 1800
+    again: int = 1800
     policies: tuple[str, ...] = ("ranked", "boost-fast", "boost-safe")
     seeds: int = 8
     longest: float = 0.1
