@@ -60,9 +60,11 @@ def _row(
     if valuer.usual(key) is None and reference is not None and not key.rest:
         own = [o for o in past if _belongs(o, key)][: reference.outcomes]
         _value(valuer, key, own[-snapshot.cohort.outcomes :], State.OK, False)
-    valued = valuer.history(key)
-    if not valued or valued[-1].at < snapshot.cohort.first_arrival:
-        _value(valuer, key, monitor.recent(key), snapshot.state, not key.sliced)
+    recent, valued = monitor.recent(key), valuer.history(key)
+    # While all is well any part of the window says the same; else it has to be nearly all of it.
+    least = len(recent) * (0 if snapshot.state is State.OK else 4) // 5
+    if not valued or not recent or valued[-1].at < recent[least].arrival:
+        _value(valuer, key, recent, snapshot.state, not key.sliced)
     worth, saved, usual = valuer.latest(key), valuer.saved(key), valuer.usual(key)
     share = worth.efficiency.e2el if worth is not None else None
     tau = snapshot.cohort.tau
