@@ -44,6 +44,7 @@ class FromOutcomes:
     served_model: str
     name: str
     half_life: float | None
+    held_out: int
     reason: str
     former: bool
     challenger: bool
@@ -58,7 +59,9 @@ class FromOutcomes:
         """
         from training.sources.recent import RecencyConfig, read_recent
 
-        recency = RecencyConfig() if self.half_life is None else RecencyConfig(self.half_life)
+        recency = RecencyConfig(most_held_out=self.held_out)
+        if self.half_life is not None:
+            recency = replace(recency, half_life=self.half_life)
         recent = read_recent(*stores(self.store, self.prompts), self.served_model, recency)
         console.note(recent.found)
         registry = open_registry(tracking_uri)

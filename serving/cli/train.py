@@ -70,7 +70,7 @@ def train(
             metavar="[STORE]",
             help="Train on recent traffic: the realised lengths in this store (by default the "
             "rank service's own) with the prompts that shortfirst serve --retain-prompts kept "
-            "beside it, or those of --prompts. The newest fifth is held out.",
+            "beside it, or those of --prompts.",
             rich_help_panel=_RECENT,
         ),
     ] = None,
@@ -84,6 +84,16 @@ def train(
             rich_help_panel=_RECENT,
         ),
     ] = None,
+    held_out: Annotated[
+        int,
+        typer.Option(
+            min=2,
+            metavar="ROWS",
+            help="Of the newest fifth, hold out this many rows at most: half to calibrate, half "
+            "to test. After a shift, what is held out is missing in training.",
+            rich_help_panel=_RECENT,
+        ),
+    ] = 400,
     former: Annotated[
         bool,
         typer.Option(
@@ -143,6 +153,7 @@ def train(
             wanted_model,
             name,
             half_life,
+            held_out,
             reason,
             former,
             challenger,

@@ -135,6 +135,13 @@ def test_the_newest_are_held_out_and_nothing_is_on_two_sides(rows, share, half_l
     assert {e.weight for e in validation + test} == {1.0}
 
 
+def test_of_much_traffic_no_more_than_a_bound_is_held_out():
+    """After a shift, the newest rows are the ones to learn from."""
+    data, lineage = recent([(i, f"p {i}") for i in range(3000)]).data(RecencyConfig())
+    assert [len(data.split(s)) for s in SPLITS] == [2600, 200, 200]
+    assert (lineage.trained_until, lineage.calibrated_until) == (2599.0, 2799.0)
+
+
 def test_rows_older_than_ten_half_lives_are_left_out():
     data, lineage = recent([(i, f"p {i}") for i in range(100)]).data(
         RecencyConfig(half_life=2.0, least_rows=10)
@@ -225,7 +232,7 @@ def test_too_few_says_how_many_of_how_many(home):
 def test_one_prompt_again_and_again_leaves_nothing_to_train_on(home):
     for i in range(40):
         home.add(f"r{i}", "Ping", at=i)
-    with pytest.raises(ValueError, match="of them repeat a prompt of the newest 20%"):
+    with pytest.raises(ValueError, match="of them repeat a prompt of the newest 8, "):
         home.read().data(SMALL)
 
 
@@ -253,7 +260,7 @@ def test_the_source_by_hash_takes_retained_prompts_too(home):
 @pytest.mark.parametrize(
     "wrong",
     [{"half_life": 0.5}, {"half_life": math.inf}, {"held_out": 1.0}, {"least_rows": 0},
-     {"half_life": math.nan}],
+     {"half_life": math.nan}, {"most_held_out": 1}],
 )  # fmt: skip
 def test_settings_that_make_no_sense(wrong):
     with pytest.raises(ValueError, match=f"recency.{next(iter(wrong))}"):

@@ -34,7 +34,8 @@ class RecencyConfig:
     """How recent traffic is read.
 
     ``held_out``: the share that is newest and not trained on, the earlier half for validation, the
-    newest for the test. ``half_life``: the number of outcomes after which a training row counts
+    newest for the test; at most ``most_held_out`` rows, for after a shift the newest rows are all
+    that can be learnt from. ``half_life``: the number of outcomes after which a training row counts
     half. Outcomes, not days: a ranker needs so many rows of the new kind to learn it, however long
     they take to come, and with days a quiet week would leave nothing that counts. All training rows
     together are worth at most 1.44 half-lives. ``least_rows``: below it nothing is trained.
@@ -43,6 +44,7 @@ class RecencyConfig:
 
     half_life: float = 1000.0
     held_out: float = 0.2
+    most_held_out: int = 400
     least_rows: int = 300
     most_rows: int = 200_000
 
@@ -53,6 +55,8 @@ class RecencyConfig:
             )
         if not 0.0 < self.held_out < 1.0:
             raise ValueError(f"recency.held_out must lie inside (0, 1), got {self.held_out}")
+        if self.most_held_out < 2:
+            raise ValueError(f"recency.most_held_out must be at least 2, got {self.most_held_out}")
         if not 1 <= self.least_rows <= self.most_rows:
             raise ValueError(
                 f"recency.least_rows must lie between 1 and most_rows, got {self.least_rows}"
@@ -90,7 +94,7 @@ class Recent:
             raise ValueError(f"{self.found}: too few to train on; at least {config.least_rows} "
                              "outcomes with prompts are needed")  # fmt: skip
         arrivals = [arrival_of(e) for e in self.rows]
-        held = math.ceil(config.held_out * len(arrivals))
+        held = min(math.ceil(config.held_out * len(arrivals)), config.most_held_out)
         judged_from, tested_from = arrivals[-held], arrivals[-max(1, held // 2)]
         split = [
             replace(
@@ -105,7 +109,7 @@ class Recent:
         if not weighted:
             raise ValueError(
                 f"{self.found}: {len(split) - len(kept)} of them repeat a prompt of the newest "
-                f"{config.held_out:.0%}, which is held out, or came at the same moment, and none "
+                f"{held}, which are held out, or came at the same moment, and none "
                 f"is left to train on"
             )
         until = arrival_of(weighted[-1])
