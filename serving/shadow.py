@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 #: Prompts that the challenger scores at once: few, so that the interpreter is soon free again.
 _AT_ONCE = 8
+_END_S = 5.0
 #: Served models with a challenger at work, at most; the longest unused goes.
 _MOST = 32
 
@@ -90,6 +91,7 @@ class Shadower:
         self._said: dict[Rivals, Verdict] = {}
         self._jobs: deque[_Job] = deque()
         self._prompts = self._chars = 0
+        self._written = True
         self._closing = False
         self._thread = threading.Thread(target=self._work, name="shadow", daemon=True)
 
@@ -104,7 +106,7 @@ class Shadower:
             self._closing = True
             self._changed.notify_all()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_END_S)  # a challenger that hangs holds up no end
 
     def ranked(self, ranked: Ranked) -> None:
         """Live prompts with the champion's forecasts. Returns at once."""
@@ -162,6 +164,8 @@ class Shadower:
             return beside
         if beside is not None:
             del self._beside[ranked.served_model]
+            self._written = False  # what is told of it is over
+            self._changed.notify_all()
         if version == ranked.version:
             return None
         beside = Beside(Shadow(rivals, self._config.shadow))
@@ -181,7 +185,9 @@ class Shadower:
     def _work(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closing or self._jobs or self._due())
+                self._changed.wait_for(
+                    lambda: self._closing or self._jobs or self._due() or not self._written
+                )
                 if self._closing:
                     return
                 job = self._jobs.popleft() if self._jobs else None
@@ -191,6 +197,8 @@ class Shadower:
                     self._score(job)
                 for beside in due:
                     self._compare(beside)
+                if not self._written:
+                    self._write()
             except Exception as error:  # the thread has to live on
                 log.error("shadow scoring failed: %s", failure(error))
 
@@ -240,7 +248,12 @@ class Shadower:
                 self._said[rivals] = found.verdict
                 while len(self._said) > _MOST:
                     del self._said[next(iter(self._said))]
+            self._written = False
         if news:
             self._announce(found.entry(now, before))
+
+    def _write(self) -> None:
+        with self._changed:
+            self._written = True  # or tried, when the disk is full: the next change tries again
         if self._file is not None:
             write_whole(self._file, json.dumps(self.rows(), allow_nan=False))

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -121,7 +122,7 @@ async def test_a_worse_challenger_is_told_of_once_on_a_real_server(beside, tmp_p
     assert (entry.kind, entry.before, entry.after, entry.version) == (
         "shadow", "unclear", "worse", "2",
     )  # fmt: skip
-    assert '"worse"' in (tmp_path / "shadow.json").read_text()
+    await asyncio.to_thread(until, lambda: '"worse"' in _text(tmp_path / "shadow.json"))
     assert shadower.found("sharegpt", "2")[1].verdict is Verdict.WORSE  # type: ignore[union-attr]
     assert shadower.found("sharegpt", "3") == (0, None)
 
@@ -169,6 +170,24 @@ def test_one_that_fails_loses_its_prompts_and_says_nothing_of_them(beside, caplo
     until(lambda: shadower.counts["scored"] == 1)
     assert SECRET not in caplog.text
     assert SECRET not in repr(shadower._jobs)
+
+
+def test_what_is_on_disk_of_a_challenger_ends_with_it(beside, tmp_path):
+    shadower, _, shelf, challengers = beside(
+        Backwards(version="2"), file=(file := tmp_path / "shadow.json")
+    )
+    shadower.start()
+    shadower.ranked(answered(0, 80))
+    shadower.ended(lengths(0, 80))
+    until(lambda: '"worse"' in _text(file))
+    shelf.aliases.clear()
+    challengers.look()
+    shadower.ranked(answered(80, 1))
+    until(lambda: _text(file) == "[]")
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def test_nothing_is_scored_without_a_challenger_or_beside_itself(beside):
