@@ -42,6 +42,10 @@ class Acting:
             changes += self.trust.update(found, flat)
         return changes
 
+    def trusts(self) -> dict[Key, float]:
+        """In force now, by series."""
+        return self.trust.known
+
     def stamp(
         self, served_model: str, lane: str, tenant: str, forecasts: Sequence[Forecast]
     ) -> list[Forecast]:

@@ -38,7 +38,7 @@ class ActingCollector(Collector):
             labels=_VERSION,
         )
         active = self._acting.recalibration.active
-        for key, value in self._acting.trust.known.items():
+        for key, value in self._acting.trusts().items():
             labels = (key.served_model, key.ranker, key.version)
             if key.sliced:
                 slices.add_metric((*labels, key.lane or "", key.tenant or ""), value)

@@ -10,6 +10,7 @@ from typing import Any
 from drift.board import Board
 from drift.entry import Entry
 from drift.history import read_history
+from drift.key import Key
 
 #: Kinds of entries that are shown, each group with how many of it at most: a state that flaps must
 #: not push promotions out.
@@ -17,6 +18,9 @@ _SHOWN = (
     (("state", "scale"), 200),
     (("promotion", "rollback", "retraining", "shadow", "action"), 100),
 )
+
+#: What tells one series from another.
+_KEY = ("served_model", "ranker", "version", "lane", "tenant")
 
 #: Fields of an entry that the page gets; ``details`` may hold anything and stays here.
 _FIELDS = (
@@ -29,7 +33,8 @@ _FIELDS = (
 class Reading:
     """Calling it gives the document, ready for JSON: ``Board.as_dict()``, ``log``, the newest
     entries of the history, oldest first, and under ``shadows`` and ``retraining`` the challengers
-    at work and the last attempts at retraining. ``history`` may not exist yet.
+    at work and the last attempts at retraining. ``history`` may not exist yet. Each series also has
+    its ``trust``, ``None`` where nothing acts on drift.
 
     Takes some 10 ms a served model, so not on an event loop. Raises ``ValueError`` when ``history``
     is something else.
@@ -39,10 +44,15 @@ class Reading:
     history: Path | None = None
     shadows: Callable[[], Sequence[Mapping[str, Any]]] = tuple
     retraining: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    trusts: Callable[[], Mapping[Key, float]] = dict
 
     def __call__(self) -> dict[str, Any]:
+        board, trusts = self.board().as_dict(), self.trusts()
+        for model in board["models"]:
+            for row in (model["overall"], *model["slices"]):
+                row["trust"] = trusts.get(Key(*(row[name] for name in _KEY)))
         return {
-            **self.board().as_dict(),
+            **board,
             "log": [_plain(entry) for entry in self._entries()],
             "shadows": list(self.shadows()),
             "retraining": list(self.retraining()),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drift.entry import Entry
 from drift.history import History
+from drift.key import Key
 from drift.sink import MonitoredStore
 from drift.valuer import ValueConfig
 from serving.dashboard.document import Reading
@@ -38,6 +40,22 @@ def test_a_board_is_strict_json_and_comes_with_what_happened(tmp_path: Path) -> 
     assert "details" not in only
     sink.close()
     history.close()
+
+
+def test_each_series_has_the_trust_that_is_in_force(tmp_path: Path) -> None:
+    sink = MonitoredStore.open(
+        tmp_path / "o.db", tmp_path / "e.jsonl", lambda: 2e9, value=ValueConfig(rest=1e9)
+    )
+    outcomes = make_stream(400, 0.5, 0)
+    sink.store([replace(o, tenant="ab"[i % 2]) for i, o in enumerate(outcomes)])
+    whole = Key("m", "ranker", "1")
+    trusts = {whole: 0.6, whole.part("", "a"): 0.2}
+    (model,) = Reading(sink.board, trusts=lambda: trusts)()["models"]
+    assert model["overall"]["trust"] == 0.6
+    trusted = {row["tenant"]: row["trust"] for row in model["slices"]}
+    assert (trusted["a"], trusted["b"]) == (0.2, None)
+    assert Reading(sink.board)()["models"][0]["overall"]["trust"] is None
+    sink.close()
 
 
 def test_a_state_that_flaps_leaves_promotions_in(tmp_path: Path) -> None:
