@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sqlite3
 import stat
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scipy.stats import kendalltau
 from typer.testing import CliRunner
 
-from serving.cli import app
-from serving.drift_loop.config import RANKER, LoopDemoConfig
+from serving.cli import app, console
+from serving.drift_loop.config import RANKER, SERVED_MODEL, LoopDemoConfig
+from serving.drift_loop.traffic import LoopTraffic, other_traffic
+from serving.drift_loop.worth import values
+from tests.drift.conftest import make_stream
 from tests.serving.openai_parts import bundled_folder
 from tests.serving.test_demo import left_behind
+from training.sharegpt import ShareGpt, Turn
 
 #: Of everything that the service writes but the prompts themselves.
 _MOST_BYTES = 64 << 20
@@ -100,3 +107,57 @@ def _private(kept: Path) -> None:
 def test_odd_settings_are_refused_by_name(change: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=f"loop.{next(iter(change))}"):
         LoopDemoConfig(**change)  # type: ignore[arg-type]
+
+
+def test_mistakes_are_said_before_minutes_pass(tmp_path: Path) -> None:
+    def why(*arguments: str) -> str:
+        environ = {"SHORTFIRST_HOME": str(tmp_path / "home"), "SHORTFIRST_DATA": ""}
+        done = CliRunner().invoke(app, ["drift", "loop", *arguments], env=environ)
+        explained = console.explain(done.exception) if done.exception else None
+        return explained.message if explained else done.output
+
+    assert "--shared-data" in why("--traffic", "gsm8k")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "something").touch()
+    assert "is not empty" in why("--keep", str(tmp_path / "kept"))
+    with pytest.raises(ValueError, match="livecodebench"):
+        other_traffic("nothing", tmp_path, random.Random(0))
+
+
+def test_values_are_of_the_same_bursts_for_all() -> None:
+    """An oracle is worth 1, one that knows nothing little, and equal ones the same."""
+    outcomes = make_stream(300, 0.5, 3)
+    forecasts = [o.forecast for o in outcomes if o.forecast is not None]
+    truth = [
+        replace(f, score=float(o.output_tokens)) for o, f in zip(outcomes, forecasts, strict=True)
+    ]
+    blind = [replace(f, score=float(i % 7)) for i, f in enumerate(forecasts)]
+    told = {"truth": truth, "again": truth, "ranker": forecasts, "blind": blind}
+    found = values(outcomes, told, 4, 200, random.Random(1))
+    assert found["truth"].efficiency > 0.95
+    assert found["truth"] == found["again"]
+    assert found["blind"].efficiency + 0.2 < found["ranker"].efficiency < found["truth"].efficiency
+    tokens = [o.output_tokens for o in outcomes]
+    expected = kendalltau([f.score for f in forecasts], tokens).statistic
+    assert found["ranker"].tau.value == pytest.approx(expected, abs=1e-9)
+
+
+def test_traffic_is_held_out_from_what_learns_of_it() -> None:
+    def turn(i: int, split: str, prompt: str, depth: int = 0) -> Turn:
+        return Turn(f"c{i}", 0, depth, split, prompt, 9, 5 + i)
+
+    splits = ("train", "train", "validation", "test")
+    first = [turn(i, splits[i % 4], f"tell me about river {i}") for i in range(80)]
+    code = [turn(100 + i, splits[i % 4], f"def f{i}(): return {i};", i % 3) for i in range(80)]
+    sharegpt = ShareGpt(tuple(first), tuple(code), "made up")
+    traffic = LoopTraffic.of(sharegpt, 10, random.Random(0))
+    assert {e.prompt for e in traffic.champion.examples} == {t.prompt for t in first}
+    assert {e.split for e in traffic.usual} == {"test"}
+    shown, fresh = ({e.prompt for e in part} for part in (traffic.shifted, traffic.fresh))
+    assert len(shown) == len(fresh) == 40
+    assert not shown & fresh
+    assert {e.prompt for e in traffic.scratch} == shown
+    assert {e.split for e in traffic.scratch} == {"train", "validation"}
+    assert {e.model for e in (*traffic.usual, *traffic.shifted)} == {SERVED_MODEL}
+    with pytest.raises(ValueError, match=r"loop\.usual"):
+        LoopTraffic.of(sharegpt, 21, random.Random(0))
