@@ -26,11 +26,12 @@ from drift.figures import (
     Worth,
 )
 from drift.key import Key
-from drift.monitor import Monitor, Snapshot
 from drift.rows import past, point, series, version, worths
+from drift.snapshot import Snapshot
 from drift.states import State
 from drift.survivors import Survival
-from drift.valuer import Valuer
+from drift.valuer import Values
+from drift.view import View
 
 __all__ = [
     "SCHEMA",
@@ -118,8 +119,8 @@ class Board:
 
 
 def board(
-    monitor: Monitor,
-    valuer: Valuer,
+    view: View,
+    values: Values,
     at: float,
     reporters: Sequence[ReporterRow] = (),
     faults: Faults | None = None,
@@ -127,28 +128,28 @@ def board(
 ) -> Board:
     """All that is known at Unix second ``at``; some 10 ms a served model."""
     models = []
-    wholes = monitor.snapshots()  # once: each is measured anew
+    wholes = view.snapshots()  # once: each is measured anew
     for snapshot in wholes:
         if snapshot.current:
             found = (survival or {}).get(snapshot.key)
             words = found.words if found is not None else ""
             versions = [s for s in wholes if s.key.served_model == snapshot.key.served_model]
-            models.append(_model(monitor, valuer, snapshot, versions, words))
+            models.append(_model(view, values, snapshot, versions, words))
     models.sort(key=lambda m: (State[m.state.upper()], m.overall.harm), reverse=True)
     return Board(SCHEMA, at, _headline(models), tuple(models), tuple(reporters), faults or Faults())
 
 
 def _model(
-    monitor: Monitor,
-    valuer: Valuer,
+    view: View,
+    values: Values,
     snapshot: Snapshot,
     versions: Sequence[Snapshot],
     survival: str,
 ) -> ModelBoard:
     key = snapshot.key
-    slices = [series(s, monitor, valuer) for s in monitor.slices(key.served_model)]
+    slices = [series(s, view, values) for s in view.slices(key.served_model)]
     slices.sort(key=lambda row: row.harm, reverse=True)
-    detail = monitor.detail(key)
+    detail = view.detail(key)
     return ModelBoard(
         served_model=key.served_model,
         ranker=key.ranker,
@@ -156,16 +157,16 @@ def _model(
         state=str(snapshot.state),
         meaning=_MEANING[snapshot.state],
         advice=snapshot.state.advice,
-        overall=series(snapshot, monitor, valuer),
+        overall=series(snapshot, view, values),
         slices=tuple(slices),
-        history=tuple(point(look) for look in monitor.history(key)),
-        worth=worths(valuer, key),
-        past=past(monitor, valuer, versions),
+        history=tuple(point(look) for look in view.history(key)),
+        worth=worths(values, key),
+        past=past(view, values, versions),
         calibration=detail.calibration,
         bands=detail.bands,
         density=detail.density,
-        shifts=monitor.shifts(key),
-        versions=tuple(version(s, monitor) for s in versions if s.key.ranker),
+        shifts=view.shifts(key),
+        versions=tuple(version(s, view) for s in versions if s.key.ranker),
         open=snapshot.open,
         held=snapshot.held,
         late=snapshot.late,

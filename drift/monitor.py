@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from drift.arrival import ArrivalOrder
-from drift.cohorts import measure
 from drift.config import MonitorConfig
-from drift.detail import Detail
 from drift.events import Event
 from drift.features import Baselines
-from drift.figures import Shift
 from drift.key import Key
 from drift.lesson import Lesson, School
 from drift.opened import Open
@@ -19,6 +16,7 @@ from drift.series import Series
 from drift.snapshot import Snapshot
 from drift.states import State
 from drift.stream import Point
+from drift.view import Seen, View, Worked
 from drift.watch import Watch
 from ranker.types import Outcome
 
@@ -158,18 +156,10 @@ class Monitor:
         """The outcomes in the window of one series. Raises ``KeyError`` when unknown."""
         return self._watch.at(key).recent
 
-    def detail(self, key: Key) -> Detail:
-        """The window of one series in depth. Raises ``KeyError`` when unknown."""
-        return self._watch.at(key).detail()
-
-    def shifts(self, key: Key) -> tuple[Shift, ...]:
-        """The window of one series against its reference. Raises ``KeyError`` when unknown."""
-        return self._watch.at(key).shifts()
-
-    def span(self, key: Key) -> tuple[float, float]:
-        """First and last arrival of one series. Raises ``KeyError`` when unknown."""
-        series = self._watch.at(key)
-        return series.first_arrival, series.last_arrival
+    def view(self, worked: Worked | None = None) -> View:
+        """All that can be shown, as it is now; ``worked`` as :class:`drift.view.View` has it."""
+        series = [*self._watch.whole.values(), *self._watch.slices.values()]
+        return View(map(self._seen, series), self._config.confidence, worked)
 
     def _weigh(self, order: ArrivalOrder, outcomes: Sequence[Outcome]) -> list[Event]:
         events: list[Event] = []
@@ -188,23 +178,31 @@ class Monitor:
                 series.settle(outcome)
 
     def _snapshot(self, series: Series) -> Snapshot:
+        return self._seen(series).snapshot(self._config.confidence)
+
+    def _seen(self, series: Series) -> Seen:
         key, stream = series.key, series.stream
         order = self._watch.orders[key.served_model]
         traffic = 1.0
         if key.tenant is not None:
             traffic = self._watch.parts[key.served_model].share((key.lane, key.tenant))
-        return Snapshot(
+        span = series.first_arrival, series.last_arrival
+        return Seen(
             key=key,
             state=stream.state,
             outcomes=stream.outcomes,
-            cohort=measure(series.recent, self._config.confidence),
+            recent=series.recent,
+            history=tuple(stream.history),
             reference=stream.reference,
+            baselines=series.baselines,
             chart=stream.chart.value if stream.chart is not None else None,
+            span=span,
+            mark=(span, series.changes, series.baselines is None),
             held=order.held,
             late=order.late,
-            current=self._watch.current.get(key.served_model) == key.whole,
             open=order.open,
             bounds=order.bounds,
             settled=order.settled,
             traffic=traffic,
+            current=self._watch.current.get(key.served_model) == key.whole,
         )

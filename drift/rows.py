@@ -8,9 +8,10 @@ from typing import TypeVar
 from drift.figures import Interval, Past, Point, Series, Version, Worth, known
 from drift.harm import lost
 from drift.key import Key
-from drift.monitor import Monitor, Snapshot
+from drift.snapshot import Snapshot
 from drift.stream import Point as Look
-from drift.valuer import Valued, Valuer
+from drift.valuer import Valued, Values
+from drift.view import View
 
 _Value = TypeVar("_Value")
 
@@ -18,16 +19,16 @@ _Value = TypeVar("_Value")
 PAST, THIN = 8, 240
 
 
-def series(snapshot: Snapshot, monitor: Monitor, valuer: Valuer) -> Series:
+def series(snapshot: Snapshot, view: View, values: Values) -> Series:
     """One row."""
     key, cohort, reference = snapshot.key, snapshot.cohort, snapshot.reference
-    worth, saved = valuer.latest(key), valuer.saved(key)
+    worth, saved = values.latest(key), values.saved(key)
     share = worth.efficiency.e2el if worth is not None else float("nan")
-    usual = valuer.usual(key)
+    usual = values.usual(key)
     reference_tau = reference.tau.value if reference is not None else None
-    moved = {shift.name: shift.psi for shift in monitor.shifts(key)}
+    moved = {shift.name: shift.psi for shift in view.shifts(key)}
     inputs = [psi for name, psi in moved.items() if name != "output_tokens" and psi is not None]
-    first, last = monitor.span(key)
+    first, last = view.span(key)
     gone = lost(known(share), usual, known(cohort.tau.value), reference_tau)
     return Series(
         served_model=key.served_model,
@@ -71,26 +72,26 @@ def series(snapshot: Snapshot, monitor: Monitor, valuer: Valuer) -> Series:
     )
 
 
-def past(monitor: Monitor, valuer: Valuer, versions: Sequence[Snapshot]) -> tuple[Past, ...]:
+def past(view: View, values: Values, versions: Sequence[Snapshot]) -> tuple[Past, ...]:
     """The lines of ``versions`` that are not in use, the one looked at last at the end; the newest
     of them only, and every so-manieth of their points."""
     found = [
         Past(
             ranker=s.key.ranker,
             version=s.key.version,
-            history=tuple(point(look) for look in _thin(monitor.history(s.key))),
-            worth=tuple(worth(valued) for valued in _thin(valuer.history(s.key))),
+            history=tuple(point(look) for look in _thin(view.history(s.key))),
+            worth=tuple(worth(valued) for valued in _thin(values.history(s.key))),
         )
         for s in versions
-        if not s.current and s.key.ranker and monitor.history(s.key)
+        if not s.current and s.key.ranker and view.history(s.key)
     ]
     found.sort(key=lambda one: one.history[-1].at)
     return tuple(found[-PAST:])
 
 
-def worths(valuer: Valuer, key: Key) -> tuple[Worth, ...]:
+def worths(values: Values, key: Key) -> tuple[Worth, ...]:
     """Replays of one series, oldest first."""
-    return tuple(worth(valued) for valued in valuer.history(key))
+    return tuple(worth(valued) for valued in values.history(key))
 
 
 def worth(valued: Valued) -> Worth:
@@ -116,8 +117,8 @@ def point(look: Look) -> Point:
     )
 
 
-def version(snapshot: Snapshot, monitor: Monitor) -> Version:
-    first, last = monitor.span(snapshot.key)
+def version(snapshot: Snapshot, view: View) -> Version:
+    first, last = view.span(snapshot.key)
     tau = snapshot.cohort.tau
     return Version(
         ranker=snapshot.key.ranker,

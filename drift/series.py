@@ -6,10 +6,8 @@ import math
 from dataclasses import replace
 
 from drift.config import MonitorConfig
-from drift.detail import Detail, shifts
 from drift.events import Event
 from drift.features import Baselines, Columns
-from drift.figures import Shift
 from drift.key import Key
 from drift.lesson import Lesson, School
 from drift.reference import Reference
@@ -48,8 +46,6 @@ class Series:
         self._most = config.reference_most
         self._first: list[Outcome] | None = [] if baselines is None else None
         self._enough = config.reference_first
-        self._detail: tuple[int, Detail] | None = None
-        self._shifts: tuple[int, tuple[Shift, ...]] | None = None
 
     def update(self, outcome: Outcome, bound: bool = False) -> list[Event]:
         """Weigh one outcome; ``bound``: it is still under way and may end later."""
@@ -98,18 +94,6 @@ class Series:
             key = self._parts[part] = replace(self.key, lane=part[0], tenant=part[1])
         return key
 
-    def shifts(self) -> tuple[Shift, ...]:
-        """The window against the reference, worked out anew when it has changed."""
-        if self._shifts is None or self._shifts[0] != self.changes:
-            self._shifts = self.changes, shifts(self.recent, self.baselines)
-        return self._shifts[1]
-
-    def detail(self) -> Detail:
-        """The window in depth, worked out anew when it has changed."""
-        if self._detail is None or self._detail[0] != self.changes:
-            self._detail = self.changes, Detail.of(self.recent)
-        return self._detail[1]
-
     def _take(self, outcome: Outcome, bound: bool) -> None:
         self.changes += 1
         self.window.add(outcome, bound)
@@ -132,4 +116,4 @@ class Series:
 
     def _describe(self) -> None:
         self.baselines = Baselines.of(Columns.of(self._first or ()))
-        self._shifts = None
+        self.changes += 1

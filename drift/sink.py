@@ -26,6 +26,7 @@ from drift.recovery import recover
 from drift.stream import Point
 from drift.valuer import ValueConfig, Valuer
 from drift.values_file import load_values, values_path
+from drift.view import Worked
 from drift.worker import Inline, Work
 from ranker.types import Forecast, Outcome
 
@@ -71,6 +72,7 @@ class MonitoredStore:
         self._monitor = monitor
         self._clock = clock
         self._lock = threading.Lock()
+        self._showing, self._worked = threading.Lock(), Worked()
         self._book = Book()
         self._outbox = Outbox(events, clock, on_event, self.work)
         self._valuer = Valuer(value)
@@ -195,20 +197,17 @@ class MonitoredStore:
             return self._faults()
 
     def board(self) -> Board:
-        """All of it, as the dashboard shows it."""
-        with self._lock:
-            now = self._clock()
-            self._chores.look(now)
-            found = board(
-                self._monitor,
-                self._valuer,
-                now,
-                self._book.reporters(),
-                self._faults(),
-                self._book.survival(now),
-            )
-        self._outbox.send()
-        return found
+        """All of it, as the dashboard shows it. Reports wait for a copy of what is known only, not
+        until it is worked out."""
+        with self._showing:
+            with self._lock:
+                now = self._clock()
+                self._chores.look(now)
+                view, values = self._monitor.view(self._worked), self._valuer.values()
+                reporters, faults = self._book.reporters(), self._faults()
+                survival = self._book.survival(now)
+            self._outbox.send()
+            return board(view, values, now, reporters, faults, survival)
 
     def close(self) -> None:
         """Flush the monitor, do what waits, and close the store."""

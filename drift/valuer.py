@@ -87,6 +87,30 @@ class _Book:
     saved_at: float | None = None
 
 
+class Values:
+    """What :class:`Valuer` knew at one moment."""
+
+    def __init__(self, known: Mapping[Key, Known]) -> None:
+        self._known = known
+
+    def latest(self, key: Key) -> Worth | None:
+        """The last replay of ``key``."""
+        values = self.history(key)
+        return values[-1].worth if values else None
+
+    def history(self, key: Key) -> tuple[Valued, ...]:
+        """Replays of ``key``, oldest first."""
+        return self._known[key].values if key in self._known else ()
+
+    def usual(self, key: Key) -> float | None:
+        """Efficiency while all was well."""
+        good = self._known[key].good if key in self._known else ()
+        return median(good) if good else None
+
+    def saved(self, key: Key) -> Saved | None:
+        return self._known[key].saved if key in self._known else None
+
+
 class Valuer:
     """What each series is worth. Replays take a quarter of a second, so they take turns.
 
@@ -172,6 +196,10 @@ class Valuer:
         if key not in self._books:
             self._books[key] = _Book(values=deque(maxlen=self._config.history))
         return self._books[key]
+
+    def values(self) -> Values:
+        """All of it as it is now, for another thread to read."""
+        return Values(self.known(self._config.history))
 
     def latest(self, key: Key) -> Worth | None:
         """The last replay of ``key``."""

@@ -85,7 +85,8 @@ class Watch:
             self.orders[served_model] = ArrivalOrder(self._config.hold)
             self.parts[served_model] = Slices(self._config.slices)
             while len(self.orders) > self._config.streams:  # of models only known to be open
-                idle = next((m for m in self.orders if m not in self.current), None)
+                seen = {key.served_model for key in self.whole}
+                idle = next((m for m in self.orders if m not in seen), None)
                 if idle is None or idle == served_model:
                     break
                 self._drop_model(idle)

@@ -58,7 +58,7 @@ def stored_board(store: OutcomeStore, last: int) -> Callable[[], Board]:
     monitor, valuer = recover(store, last=last), Valuer(ValueConfig(every=1, rest=0.0))
     monitor.flush()
     _replay_all(monitor, valuer)
-    found = board(monitor, valuer, time.time())
+    found = board(monitor.view(), valuer.values(), time.time())
     return lambda: found
 
 

@@ -207,7 +207,7 @@ def test_a_long_past_is_judged_by_the_saved_reference(drifted, path):
     sink.close()
     store = OutcomeStore(path)
     monitor = recover(store, CONFIG, last=600)  # all of them after the change
-    moved = {s.name: s.reference for s in monitor.shifts(monitor.snapshot("m").key)}
+    moved = {s.name: s.reference for s in monitor.view().shifts(monitor.snapshot("m").key)}
     assert moved["output_tokens"] == 800  # what it was learned from, not the last 600
     assert monitor.snapshot("m").state >= State.DEGRADED
     assert monitor.snapshot("m").reference.tau.value > 0.25

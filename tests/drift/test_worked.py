@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from drift.cohorts import measure
 from drift.config import MonitorConfig
 from drift.delivery import Delivery
 from drift.events import EventLog, read_events
@@ -215,3 +216,26 @@ def test_what_is_kept_is_checked():
             KeepConfig(**values)
     assert KeepConfig(days=0.0).oldest(NOW) == float("-inf")
     assert KeepConfig(days=2.0).oldest(NOW) == NOW - 172_800.0
+
+
+def test_a_board_that_takes_its_time_holds_up_no_report(stream, tmp_path, monkeypatch):
+    go, begun, boards = threading.Event(), threading.Event(), []
+
+    def stands(outcomes, confidence):
+        begun.set()
+        assert go.wait(60)
+        return measure(outcomes, confidence)
+
+    monkeypatch.setattr("drift.view.measure", stands)
+    sink = _open(tmp_path)
+    rows = stream(60, 0.4, 1)
+    sink.receive(Delivery(rows[:50]), NOW)
+    looking = threading.Thread(target=lambda: boards.append(sink.board()))
+    looking.start()
+    assert begun.wait(60)
+    assert sink.receive(Delivery(rows[50:]), NOW).stored == 10
+    go.set()
+    looking.join()
+    assert boards[0].models[0].overall.outcomes == 50
+    assert sink.board().models[0].overall.outcomes == 60
+    sink.close()

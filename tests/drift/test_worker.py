@@ -15,7 +15,12 @@ class Held:
     def __init__(self, most: int = 64) -> None:
         self.worker, self.ran = Worker(most=most), []
         self._go, begun = threading.Event(), threading.Event()
-        self.worker.submit("hold", lambda: (begun.set(), self._go.wait(30)) and None)
+
+        def hold():
+            begun.set()
+            self._go.wait(30)
+
+        self.worker.submit("hold", hold)
         assert begun.wait(30)
 
     def submit(self, key, urgent=False, word=None):
