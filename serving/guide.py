@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from drift.acting.acting import Acting
@@ -52,6 +53,7 @@ class Guide:
         self._clock = clock
         self._lock = threading.Lock()
         self._unasked, self._asked = 0, float("-inf")
+        self._looked = False
         watched.work.submit("act", self.look)  # where a restart left it
 
     def stamp(
@@ -79,5 +81,10 @@ class Guide:
         """Ask the monitor where everything stands, and act on it: in one thread at a time."""
         changes = self.acting.look(self._watched.standings(), self._watched.recent)
         now = self._clock()
+        if not self._looked:  # a restart acts anew on what it finds
+            changes = [
+                replace(change, why=f"found at the start: {change.why}") for change in changes
+            ]
+            self._looked = True
         for change in changes:
             self._announce(change.entry(now))

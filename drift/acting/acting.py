@@ -16,8 +16,9 @@ from ranker.types import Forecast, Outcome
 
 
 class Acting:
-    """:meth:`look` now and then from one thread, in which it may take 20 ms for each version in
-    trouble; :meth:`stamp` for every answer, from any: some microseconds.
+    """:meth:`look` now and then from one thread, in which it may take 40 ms for each version in
+    trouble; :meth:`stamp` for every answer, from any: 4 us a call, and while quantiles are fitted
+    60 more for one prompt, 15 a prompt for many.
     """
 
     def __init__(self, config: ActConfig | None = None) -> None:

@@ -88,7 +88,7 @@ class Recalibration:
         return whole.outcomes - known.at >= self._config.every
 
     def look(self, whole: Standing, outcomes: Sequence[Outcome]) -> list[Change]:
-        """Fit anew, start or end, by the recent ``outcomes`` of the version; some 20 ms."""
+        """Fit anew, start or end, by the recent ``outcomes`` of the version; some 40 ms."""
         known = self._versions.setdefault(whole.key, _Version())
         known.at = whole.outcomes
         active = known.fitted is not None

@@ -17,7 +17,7 @@ from ranker.types import Forecast, Outcome
 
 Floats = NDArray[np.float64]
 
-#: Half-widths of the kernel to choose from. Few knots and folds: a fit takes some 20 ms.
+#: Half-widths of the kernel to choose from. Few knots and folds: a fit takes some 40 ms.
 _WIDTHS = (0.15, 0.25, 0.45, math.inf)
 _KNOTS, _FOLDS = 15, 4
 

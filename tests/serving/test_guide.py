@@ -151,8 +151,11 @@ async def test_what_is_done_after_a_restart_is_what_was_done_before(tmp_path: Pa
         await traffic.serve(300, acme=True)
         await traffic.serve(400, acme=False)
         assert await traffic.trust("acme") == 0.0
-    async with guided(tmp_path) as (traffic, _, _):
+    told: list[Entry] = []
+    async with guided(tmp_path, announce=told.append) as (traffic, _, _):
         assert await traffic.trust("acme") == 0.0
+    assert told
+    assert all(entry.reasons[0].startswith("found at the start") for entry in told)
 
 
 async def test_without_actions_forecasts_go_out_as_they_are(tmp_path: Path) -> None:
