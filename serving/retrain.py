@@ -176,7 +176,7 @@ class Retrainer:
         elif attempt.phase is Phase.TRAINED:
             pairs, found = self._shadowed(attempt.served_model, attempt.challenger)
             if pairs >= config.shadow or waited > config.shadow_s:
-                self._ask(attempt, found)
+                self._ask(attempt, pairs, found)
         elif attempt.phase is Phase.PROMOTING:  # the gate was asked when the service ended
             self._promote(attempt)
         else:
@@ -198,12 +198,14 @@ class Retrainer:
             self._go(attempt, Phase.TRAINED, f"version {version} is the challenger",
                      challenger=version)  # fmt: skip
 
-    def _ask(self, attempt: Attempt, found: Comparison | None) -> None:
+    def _ask(self, attempt: Attempt, pairs: int, found: Comparison | None) -> None:
         if found is not None and found.verdict is Verdict.WORSE:
             self._go(attempt, Phase.REFUSED, f"beside version {attempt.version} on live traffic: "
                      f"{found.words}")  # fmt: skip
             return
-        words = found.words if found is not None else "no shadowed outcomes to compare on"
+        words = (
+            found.words if found is not None else f"{pairs:,} shadowed outcomes: too few to compare"
+        )
         self._promote(self._go(attempt, Phase.PROMOTING, words))
 
     def _promote(self, attempt: Attempt) -> None:
