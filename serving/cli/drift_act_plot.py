@@ -29,8 +29,8 @@ def draw(path: Path, found: Study) -> Path:
     return plots.write(
         path,
         "Acting on drift",
-        f"Traffic turns into {shift.name} ({shift.what}) and back; {config.seeds} seeds, windows "
-        f"of {config.window} arrivals, load {config.streams.load:g} in bursts",
+        f"Traffic turns into {shift.name} ({shift.what}) and back; {len(found.replays)} seeds, "
+        f"windows of {config.window} arrivals, load {config.streams.load:g} in bursts",
         parts,
     )
 

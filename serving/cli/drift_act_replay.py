@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,7 +51,7 @@ def act_replay(
     clock. What ends goes to the monitor, and the trust that it leaves to forecasts is stamped on
     whoever comes next. Then traffic goes back to usual, and trust returns. Without --shared-data
     there are the shifts of the bundled data: reversed, not-english, unlike, code, deep-long,
-    smollm2. Half a minute of one core for each seed.
+    smollm2. Half a minute of one core for each seed; Ctrl-C prints what there is.
 
     \b
     Examples:
@@ -75,9 +76,17 @@ def act_replay(
         act=_actions(off or []),
         seed=seed,
     )
-    traffic = load(shared_data, ranker)
-    with console.progress(f"Replaying {shift}", runs_of(config), "runs") as bar:
-        found = study(traffic, config, advance=bar.advance)
+    begun = study(load(shared_data, ranker), config)
+    replays = []
+    try:
+        with console.progress(f"Replaying {shift}", runs_of(config), "runs") as bar:
+            for replay in begun.run(bar.advance):
+                replays.append(replay)
+    except KeyboardInterrupt:
+        if not replays:
+            raise
+        console.note("interrupted; this is what there is")
+    found = replace(begun, replays=tuple(replays))
     if as_json:
         console.print_json(found.as_dict())
     else:
@@ -107,7 +116,7 @@ def _show(found: Study) -> None:
     from serving.drift_bench.acting.parts import CHANGED, FOUND, PARTS
     from serving.drift_bench.acting.summary import PROMISE, delays, lines
 
-    config, rows = found.config, lines(found)
+    rows = lines(found)
     print_table(
         ("policy", "monitor", *TITLES.values(), "longest tenth"),
         [
@@ -121,8 +130,8 @@ def _show(found: Study) -> None:
         ],
         title=f"Traffic turns into {found.story.shift.name}: {found.story.shift.what}",
         caption=f"Mean / p99 of E2EL over those of the same requests under FCFS. Median of "
-        f"{config.seeds} seeds, p99 from the lowest to the highest; the longest tenth: p99 of all "
-        f"of them after the change. tau-b {found.reference.tau.value:.2f} before it, "
+        f"{len(found.replays)} seeds, p99 from the lowest to the highest; the longest tenth: p99 "
+        f"of all of them after the change. tau-b {found.reference.tau.value:.2f} before it, "
         f"{found.left:.2f} of that after it.",
     )
     for delay in delays(found):

@@ -21,7 +21,7 @@ from serving.drift_bench.acting.course import courses
 from serving.drift_bench.acting.loop import Loop, Run
 from serving.drift_bench.acting.parts import Marks, marks, masks, ratios
 from serving.drift_bench.acting.scene import reversed_scores, scene, story
-from serving.drift_bench.acting.study import FCFS, runs_of, study
+from serving.drift_bench.acting.study import FCFS, Study, runs_of, study
 from serving.drift_bench.acting.summary import Spread, delays, lines
 from tests.serving.drift_world import make_pool, make_traffic
 
@@ -50,7 +50,11 @@ def few(traffic):
 
 @pytest.fixture(scope="module")
 def found(traffic):
-    return study(traffic, SMALL)
+    return finished(study(traffic, SMALL))
+
+
+def finished(begun, advance=lambda: None):
+    return replace(begun, replays=tuple(begun.run(advance)))
 
 
 class Witness:
@@ -266,7 +270,7 @@ def test_the_table_and_the_figures_say_the_same(found):
 
 def test_the_same_seed_gives_the_same_rows(traffic, found):
     done = []
-    again = study(traffic, SMALL, advance=lambda: done.append(1))
+    again = finished(study(traffic, SMALL), lambda: done.append(1))
     assert again.rows == found.rows
     assert len(done) == runs_of(SMALL) == 3
 
@@ -310,6 +314,21 @@ def test_the_command_shows_who_gains_and_who_pays(monkeypatch, traffic, tmp_path
     assert row["acting"]["found"]["p99"] <= 1.10
     assert row["acting"]["changed"]["mean"] < row["plain"]["changed"]["mean"]
     assert row["marks"]["returned"] is None  # too soon for that
+
+
+def test_an_interrupted_study_shows_what_it_has(monkeypatch, traffic):
+    monkeypatch.setattr(drift_act_replay, "load", lambda *_: traffic)
+    whole = Study.run
+
+    def interrupted(self, advance):
+        yield next(whole(self, advance))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Study, "run", interrupted)
+    small = ["--seeds", 2, "--policies", "ranked", "--warm-up", 0, "--usual", 50]
+    shown = run(*small, "--changed", 60, "--again", 10, "--json")
+    assert "this is what there is" in shown.stderr
+    assert len(json.loads(shown.stdout)["rows"]) == 1
 
 
 def test_actions_can_be_switched_off(monkeypatch, traffic):

@@ -63,12 +63,13 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """``left``: tau-b after the change, of the reference's."""
+    """``left``: tau-b after the change, of the reference's. ``replays``: those that are done."""
 
     config: ActingConfig
+    monitor: MonitorConfig
     story: Story
     reference: Reference
-    replays: tuple[Replayed, ...]
+    replays: tuple[Replayed, ...] = ()
 
     @property
     def left(self) -> float:
@@ -77,6 +78,22 @@ class Study:
     @property
     def rows(self) -> list[Row]:
         return [row for replay in self.replays for row in replay.rows(self.config)]
+
+    def run(self, advance: Advance = lambda: None) -> Iterator[Replayed]:
+        """Replay one seed after the other."""
+        config = self.config
+        for seed in range(config.seeds):
+            drawn = scene(self.story, config, np.random.default_rng([config.seed, seed]))
+            plain: dict[str, Run] = {}
+            acting: dict[str, Run] = {}
+            for name in (FCFS, *config.policies):
+                plain[name] = _run(drawn, name, config, None)
+                advance()
+                if name != FCFS:
+                    service = Service(self.monitor, self.reference, config.act)
+                    acting[name] = _run(drawn, name, config, service)
+                    advance()
+            yield Replayed(seed, drawn, plain, acting)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready but for NaN and infinity: unknown, and never."""
@@ -94,32 +111,18 @@ def runs_of(config: ActingConfig) -> int:
     return config.seeds * (1 + 2 * len(config.policies))
 
 
-def study(
-    traffic: Traffic,
-    config: ActingConfig,
-    monitor: MonitorConfig | None = None,
-    advance: Advance = lambda: None,
-) -> Study:
-    """Replay everything. Raises ``ValueError`` for a shift or a policy that is not there."""
+def study(traffic: Traffic, config: ActingConfig, monitor: MonitorConfig | None = None) -> Study:
+    """One without replays: the monitor has learned its reference from validation rows.
+
+    Raises ``ValueError`` for a shift or a policy that is not there.
+    """
     monitor = monitor or MonitorConfig()
     told = story(traffic, config.shift)
     for name in config.policies:
         _policy(name, config)
     bench = Bench(BenchConfig(seed=config.seed))
-    reference = Reference.of(bench.reference(told.usual, Order.INDEPENDENT, config.limit), monitor)
-    replays = []
-    for seed in range(config.seeds):
-        drawn = scene(told, config, np.random.default_rng([config.seed, seed]))
-        plain: dict[str, Run] = {}
-        acting: dict[str, Run] = {}
-        for name in (FCFS, *config.policies):
-            plain[name] = _run(drawn, name, config, None)
-            advance()
-            if name != FCFS:
-                acting[name] = _run(drawn, name, config, Service(monitor, reference, config.act))
-                advance()
-        replays.append(Replayed(seed, drawn, plain, acting))
-    return Study(config, told, reference, tuple(replays))
+    sample = bench.reference(told.usual, Order.INDEPENDENT, config.limit)
+    return Study(config, monitor, told, Reference.of(sample, monitor))
 
 
 def _run(drawn: Scene, name: str, config: ActingConfig, acts: Acts | None) -> Run:
