@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from drift.cohorts import tau_of
-from drift.efficiency import efficiency
+from drift.efficiency import ReplayConfig, Run, requests_of
 from drift.tau import Tau
+from engine.core.policies import Fcfs, Policy, Ranked, Sjf
+from engine.efficiency import share
 from ranker.types import Forecast, Outcome
 
 
@@ -33,20 +35,25 @@ def values(
     rng: random.Random,
 ) -> dict[str, Value]:
     """Each ranker's forecasts stand by the side of ``outcomes``, in order. A burst draws at most
-    ``requests`` of them without replacement, and their order and arrivals, once for all rankers."""
+    ``requests`` of them without replacement, and their order and arrivals, once for all rankers.
+    Replayed as :func:`drift.efficiency.worth` does it."""
+    config = ReplayConfig()
     found: dict[str, list[float]] = {name: [] for name in rankers}
     size = min(requests, len(outcomes))
     for _ in range(bursts):
         drawn = rng.sample(range(len(outcomes)), size)
-        gaps = [rng.expovariate(1.0) for _ in drawn]
-        arrivals = np.cumsum(gaps)
+        arrivals = np.cumsum([rng.expovariate(1.0) for _ in drawn])
+        burst = [
+            replace(outcomes[i], arrival=float(at), finished=float(at))
+            for i, at in zip(drawn, arrivals, strict=True)
+        ]
+        fcfs, oracle = (
+            _e2el(burst, policy, config)
+            for policy in (Fcfs(), Sjf(config.cost, config.scheduler.max_num_seqs))
+        )
         for name, forecasts in rankers.items():
-            burst = [
-                replace(outcomes[i], arrival=float(at), finished=float(at), forecast=forecasts[i])
-                for i, at in zip(drawn, arrivals, strict=True)
-            ]
-            worth = efficiency(burst)
-            found[name].append(worth.e2el if worth is not None else math.nan)
+            told = [replace(o, forecast=forecasts[i]) for o, i in zip(burst, drawn, strict=True)]
+            found[name].append(share(fcfs, _e2el(told, Ranked(), config), oracle))
     return {
         name: Value(
             float(np.mean(shares)),
@@ -55,3 +62,8 @@ def values(
         )
         for name, shares in found.items()
     }
+
+
+def _e2el(burst: Sequence[Outcome], policy: Policy, config: ReplayConfig) -> float:
+    """Mean, in seconds of the replayed engine."""
+    return Run.of(requests_of(burst, config, config.utilisation), policy, config).summary.e2el.mean

@@ -17,6 +17,7 @@ import pytest
 from scipy.stats import kendalltau
 from typer.testing import CliRunner
 
+from drift.efficiency import efficiency
 from serving.cli import app, console
 from serving.drift_loop.config import RANKER, SERVED_MODEL, LoopDemoConfig
 from serving.drift_loop.traffic import LoopTraffic, other_traffic
@@ -161,3 +162,19 @@ def test_traffic_is_held_out_from_what_learns_of_it() -> None:
     assert {e.model for e in (*traffic.usual, *traffic.shifted)} == {SERVED_MODEL}
     with pytest.raises(ValueError, match=r"loop\.usual"):
         LoopTraffic.of(sharegpt, 21, random.Random(0))
+
+
+def test_a_value_is_the_monitor_s_efficiency_of_the_burst() -> None:
+    outcomes = make_stream(200, 0.5, 4)
+    forecasts = [o.forecast for o in outcomes if o.forecast is not None]
+    found = values(outcomes, {"": forecasts}, 1, 150, random.Random(1))[""]
+    rng = random.Random(1)  # draws as it does
+    drawn = rng.sample(range(200), 150)
+    at = 0.0
+    burst = []
+    for i in drawn:
+        at += rng.expovariate(1.0)
+        burst.append(replace(outcomes[i], arrival=at, finished=at))
+    worth = efficiency(burst)
+    assert worth is not None
+    assert found.efficiency == pytest.approx(worth.e2el)
