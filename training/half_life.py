@@ -19,7 +19,7 @@ from training.sources.recent import RecencyConfig, Recent
 from training.split import TRAIN, VALIDATION
 
 #: Outcomes, ascending.
-HALF_LIVES = (250.0, 1000.0, 4000.0, 16_000.0)
+HALF_LIVES = (60.0, 250.0, 1000.0, 4000.0, 16_000.0)
 #: Newest training rows that are tried with: enough to tell, in seconds.
 _MOST_ROWS = 20_000
 

@@ -108,8 +108,8 @@ def shifted(tmp_path_factory):
     user.store = user.home / "outcomes.db"
     user.made = user.run(
         "train", "--from-outcomes", user.store, "--served-model", "toy", "--name", NAME,
-        "--challenger", "--json", "--half-life", "150", "--reason", "drift: degraded",
-        *user.config,
+        "--challenger", "--json", "--half-life", "150", "--held-out", "160",
+        "--reason", "drift: degraded", *user.config,
     ).json  # fmt: skip
     return user
 
@@ -125,13 +125,13 @@ def test_recent_traffic_makes_a_challenger_that_says_where_it_is_from(shifted):
     lineage = made["lineage"]
     assert lineage == {
         "store": str(shifted.store), "prompts": str(shifted.home / "prompts.db"),
-        "served_model": "toy", "rows": 960, "trained_from": START,
+        "served_model": "toy", "rows": 1040, "trained_from": START,
         "trained_until": lineage["trained_until"],
         "calibrated_until": lineage["calibrated_until"], "seen_until": START + 1199.0,
         "half_life": 150.0,
     }  # fmt: skip
-    assert tags["outcomes.trained_until"] == str(lineage["trained_until"]) == f"{START + 959.0}"
-    assert lineage["calibrated_until"] == START + 1079.0
+    assert tags["outcomes.trained_until"] == str(lineage["trained_until"]) == f"{START + 1039.0}"
+    assert lineage["calibrated_until"] == START + 1119.0
     # What the champion was trained with is remembered for the next in line.
     assert tags["former.data"] == str(shifted.log)
     assert tags["former.served_model"] == "toy"
@@ -142,8 +142,8 @@ def test_the_gate_lets_it_serve_and_the_old_one_not_again(shifted):
     assert (passed["promoted"], passed["version"], passed["previous"]) == (True, "2", "1")
     checks = {c["name"]: c for c in passed["verdict"]["checks"]}
     assert checks["tau-b"]["champion"] < 0.0 < 0.4 < checks["tau-b"]["challenger"]
-    assert checks["tau-b"]["rows"] == 240
-    assert {"tau-b of tenant 'acme'", "SJF efficiency of tenant 'big corp'"} <= set(checks)
+    assert checks["tau-b"]["rows"] == 160
+    assert {"SJF efficiency", "coverage of p50", "coverage of p90"} <= set(checks)
     assert "recent outcomes" in passed["gate"]
 
     refused = shifted.run("promote", NAME, "1", "--outcomes", status=1)

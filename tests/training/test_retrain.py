@@ -46,11 +46,12 @@ def recent(rows: Sequence[Example]) -> Recent:
 
 def test_after_a_shift_the_past_is_forgotten_fast():
     plan = retraining(traffic((600, False), (600, True)), RecencyConfig(), choose=QUICK)
-    assert list(plan.tried) == [250.0, 1000.0]  # longer ones would weigh 960 rows alike
+    assert list(plan.tried) == [60.0, 250.0, 1000.0]  # longer ones would weigh 960 rows alike
     assert plan.tried[250.0] > plan.tried[1000.0] + 0.1
-    assert plan.lineage.half_life == 250.0
-    first = plan.job.data.split("train")[0]
-    assert first.weight == pytest.approx(0.5 ** (960 / 250), rel=0.01)
+    chosen = plan.lineage.half_life
+    assert chosen < 1000.0
+    rows = plan.job.data.split("train")
+    assert rows[0].weight == pytest.approx(0.5 ** ((len(rows) - 1) / chosen))
     tags = plan.tags()
     assert tags["outcomes.half_life.250"] == f"{plan.tried[250.0]:.4f}"
     assert Lineage.of(tags) == plan.lineage
