@@ -73,6 +73,8 @@ def _told(kept: Path) -> None:
         ("promotion", "", "1"), ("promotion", "1", "2"), ("rollback", "2", "1"),
     ]  # fmt: skip
     assert all(e["actor"] and e["ranker"] == RANKER for e in moves)
+    assert "by retraining" in moves[1]["actor"]
+    assert "retraining" not in moves[2]["actor"]
     assert "recent outcomes" in moves[1]["gate"]
     phases = [e["after"] for e in entries if e["kind"] == "retraining"]
     assert phases == ["gathering", "training", "trained", "promoting", "promoted"]

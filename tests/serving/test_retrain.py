@@ -27,6 +27,8 @@ SCRIPT = """
 import json, os, sys, time
 with open(os.environ["ASKED"], "a") as asked:
     asked.write(json.dumps(sys.argv[1:]) + "\\n")
+import getpass
+print("by", getpass.getuser(), file=sys.stderr)
 if "--challenger" in sys.argv:
     what = os.environ.get("TRAIN", "")
     if what == "hang":
@@ -128,7 +130,9 @@ def test_from_the_alert_to_the_promotion(world):
     assert (last.kind, last.actor, last.version, last.gate) == (
         "retraining", "rank service", "2", "tau-b .41 against .20 on 300 rows",
     )  # fmt: skip
-    assert "some progress" in (world.folder / "outcomes.db.retraining.log").read_text()
+    log = (world.folder / "outcomes.db.retraining.log").read_text()
+    assert "some progress" in log
+    assert log.count(", by retraining\n") == 2  # who promoted, for the registry's history
     assert retrainer.rows()[0]["phase"] == "promoted"
     assert json.dumps(retrainer.rows())
 
