@@ -49,10 +49,8 @@ class RetrainConfig:
     which the challenger is compared with the champion before the gate is asked, 0 at once, for
     ``shadow_s`` at most. ``cooldown_s``: from one attempt to the next of a served model; each one
     that brings nothing doubles it, up to sixteen times. ``train_s`` and ``promote_s``: when a
-    process is given up. ``config`` goes to ``shortfirst train``, and so does ``half_life``, the
-    outcomes after which one counts half; 0: half of ``gather``, so that the traffic of before the
-    alert does not outweigh the new (from chat to code, 500 instead of 5,000 gave a fourteenth more
-    efficiency).
+    process is given up. ``config`` and ``half_life`` (outcomes after which one counts half) go to
+    ``shortfirst train``; empty and 0 leave them to it.
     """
 
     gather: int = 1000
@@ -76,11 +74,6 @@ class RetrainConfig:
                 raise ValueError(
                     f"retrain.{name} must be > 0 and finite, got {getattr(self, name)}"
                 )
-
-    @property
-    def train_half_life(self) -> float:
-        """Outcomes; 0: that of the command."""
-        return self.half_life or (max(1.0, self.gather / 2.0) if self.gather else 0.0)
 
     def pause_s(self, fruitless: int) -> float:
         """Until the next attempt after ``fruitless`` ones in a row that brought nothing."""

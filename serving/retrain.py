@@ -56,8 +56,7 @@ class Commands:
 
     def train(self, attempt: Attempt, config: RetrainConfig) -> list[str]:
         options = ["--config", config.config] if config.config else []
-        half = config.train_half_life
-        options += ["--half-life", f"{half:g}"] if half else []
+        options += ["--half-life", f"{config.half_life:g}"] if config.half_life else []
         return self._command(
             "train", "--from-outcomes", str(self.outcomes), "--served-model", attempt.served_model,
             "--name", attempt.ranker, "--challenger", "--reason", f"drift: {attempt.state}",

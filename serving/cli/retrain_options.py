@@ -56,7 +56,7 @@ HalfLife = Annotated[
     float,
     typer.Option(
         "--retrain-half-life",
-        help="Outcomes after which one counts half in training; 0: half of --retrain-gather.",
+        help="Outcomes after which one counts half in training; 0: as train chooses.",
         rich_help_panel=_PANEL,
     ),
 ]

@@ -118,7 +118,7 @@ def test_from_the_alert_to_the_promotion(world):
     assert train == [
         "train", "--from-outcomes", str(world.folder / "outcomes.db"), "--served-model", "m",
         "--name", "length-ranker", "--challenger", "--reason", "drift: degraded",
-        "--half-life", "25", "--tracking-uri", "sqlite:///x.db", "--json",
+        "--tracking-uri", "sqlite:///x.db", "--json",
     ]  # fmt: skip
     retrainer.step()
     assert len(world.asked) == 1  # 20 shadowed outcomes are wanted
@@ -173,6 +173,16 @@ def test_a_failure_says_what_the_command_said(world, monkeypatch):
     assert world.said[-1].reasons == (
         "training ended with status 2: outcomes.db: 3 outcomes: too few to train on",
     )
+
+
+def test_settings_of_training_go_to_the_command(world):
+    commands = Commands(world.folder / "outcomes.db", start=list)
+    attempt = Attempt("m", "length-ranker", "champion", "1", Phase.TRAINING, 0.0, 0.0)
+    config = RetrainConfig(config="quick.toml", half_life=250.0)
+    command = commands.train(attempt, config)
+    assert command[command.index("--config") + 1] == "quick.toml"
+    assert command[command.index("--half-life") + 1] == "250"
+    assert "--tracking-uri" not in command
 
 
 def test_a_command_that_cannot_be_run_is_a_failure(world):
