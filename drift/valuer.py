@@ -88,10 +88,10 @@ class _Book:
 
 
 class Values:
-    """What :class:`Valuer` knew at one moment."""
+    """What is known of each series: at one moment, or, in a :class:`Valuer`, now."""
 
-    def __init__(self, known: Mapping[Key, Known]) -> None:
-        self._known = known
+    def __init__(self, known: Mapping[Key, Known | _Book]) -> None:
+        self._books = known
 
     def latest(self, key: Key) -> Worth | None:
         """The last replay of ``key``."""
@@ -100,18 +100,18 @@ class Values:
 
     def history(self, key: Key) -> tuple[Valued, ...]:
         """Replays of ``key``, oldest first."""
-        return self._known[key].values if key in self._known else ()
+        return tuple(self._books[key].values) if key in self._books else ()
 
     def usual(self, key: Key) -> float | None:
         """Efficiency while all was well."""
-        good = self._known[key].good if key in self._known else ()
+        good = self._books[key].good if key in self._books else ()
         return median(good) if good else None
 
     def saved(self, key: Key) -> Saved | None:
-        return self._known[key].saved if key in self._known else None
+        return self._books[key].saved if key in self._books else None
 
 
-class Valuer:
+class Valuer(Values):
     """What each series is worth. Replays take a quarter of a second, so they take turns.
 
     Not safe for several threads, but for :meth:`replay`, which takes long and touches nothing.
@@ -120,6 +120,7 @@ class Valuer:
     def __init__(self, config: ValueConfig | None = None) -> None:
         self._config = config or ValueConfig()
         self._books: dict[Key, _Book] = {}
+        super().__init__(self._books)
         self._last: float | None = None
 
     def due(
@@ -200,22 +201,3 @@ class Valuer:
     def values(self) -> Values:
         """All of it as it is now, for another thread to read."""
         return Values(self.known(self._config.history))
-
-    def latest(self, key: Key) -> Worth | None:
-        """The last replay of ``key``."""
-        book = self._books.get(key)
-        return book.values[-1].worth if book is not None and book.values else None
-
-    def history(self, key: Key) -> tuple[Valued, ...]:
-        """Replays of ``key``, oldest first."""
-        book = self._books.get(key)
-        return tuple(book.values) if book is not None else ()
-
-    def usual(self, key: Key) -> float | None:
-        """Efficiency while all was well."""
-        book = self._books.get(key)
-        return median(book.good) if book is not None and book.good else None
-
-    def saved(self, key: Key) -> Saved | None:
-        book = self._books.get(key)
-        return book.saved if book is not None else None
