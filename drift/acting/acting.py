@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,6 +14,8 @@ from drift.acting.trust import Trust
 from drift.key import Key
 from drift.states import State
 from ranker.types import Forecast, Outcome
+
+log = logging.getLogger(__name__)
 
 
 class Acting:
@@ -33,14 +36,23 @@ class Acting:
         wholes = [standing for standing in found if not standing.key.sliced]
         changes: list[Change] = []
         if self.config.recalibrate:
-            changes += self.recalibration.forget([whole.key for whole in wholes])
-            for whole in wholes:
-                if self.recalibration.due(whole):
-                    changes += self.recalibration.look(whole, self._rows(whole, recent))
+            changes += self._recalibrate(wholes, recent)
         self._whole = {whole.key: whole.state for whole in wholes}
         if self.config.shrink or self.config.fallback:
             flat = self.recalibration.flat if self.config.fallback else frozenset()
             changes += self.trust.update(found, flat)
+        return changes
+
+    def _recalibrate(self, wholes: Sequence[Standing], recent: Recent) -> list[Change]:
+        """Trouble with a fit leaves what is in force, and keeps nobody's trust from falling."""
+        changes = self.recalibration.forget([whole.key for whole in wholes])
+        for whole in wholes:
+            if not self.recalibration.due(whole):
+                continue
+            try:
+                changes += self.recalibration.look(whole, self._rows(whole, recent))
+            except Exception:
+                log.exception("quantiles of %s could not be fitted", whole.key)
         return changes
 
     def trusts(self) -> dict[Key, float]:

@@ -123,6 +123,21 @@ def test_switched_off_nothing_is_fitted(stream: Stream, reference: Reference) ->
     assert not loop.acting.recalibration.active
 
 
+def test_trouble_with_a_fit_keeps_no_trust_from_falling(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acting = Acting()
+
+    def broken(*args: object, **more: object) -> None:
+        raise ValueError("no fit")
+
+    monkeypatch.setattr("drift.acting.recalibration.refit", broken)
+    outcomes = shifted(stream)
+    acting.look([standing(State.FCFS, 300)], lambda key: outcomes)
+    assert acting.trusts() == {KEY: 0.0}
+    assert not acting.recalibration.active
+
+
 # -- parts -----------------------------------------------------------------------------------------
 
 
