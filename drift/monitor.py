@@ -141,7 +141,7 @@ class Monitor:
         were."""
         both = (self._watch.whole | self._watch.slices).items()
         own = {k: s.stream.reference for k, s in both if s.stream.reference is not None}
-        return self._watch.remembered | own
+        return self._watch.memory.references | own
 
     def baselines(self) -> dict[Key, Baselines]:
         """Distributions that each series is compared with, where they are known."""

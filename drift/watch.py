@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import TypeVar
 
 from drift.arrival import ArrivalOrder
 from drift.config import MonitorConfig
@@ -13,16 +12,13 @@ from drift.features import Baselines
 from drift.idle import Idle
 from drift.key import Key
 from drift.lesson import School
+from drift.memory import Memory
 from drift.reference import Reference
 from drift.series import Series
 from drift.slices import Slices
 from drift.states import State
 from ranker.types import Outcome
 
-_Value = TypeVar("_Value")
-
-#: References of series that are over and may come back.
-_REMEMBERED = 512
 #: Versions that others took the place of.
 _RETIRED = 256
 
@@ -50,18 +46,12 @@ class Watch:
         self.slices: dict[Key, Series] = {}
         self._config, self._of_slices = config, config.of_slices
         self._school = school
-        self._references = OrderedDict(references)
-        self._baselines = OrderedDict(baselines)
+        self.memory = Memory(references, baselines)
         self._weighed: dict[str, int] = {}
         self._leaving: dict[str, set[Key]] = {}
         self._retired: OrderedDict[Key, None] = OrderedDict()
         self._idle = Idle(config.idle)
         self._events: list[Event] = []
-
-    @property
-    def remembered(self) -> dict[Key, Reference]:
-        """References that are known, whether or not their series are watched."""
-        return dict(self._references)
 
     def events(self) -> list[Event]:
         """What closing series said since the last call."""
@@ -214,8 +204,7 @@ class Watch:
         """The series of ``key``, made when it isn't watched; now the last in order of use."""
         series = among.pop(key, None)
         if series is None or series.closed:
-            known = self._references.get(key), self._baselines.get(key)
-            again = Series(key, config, *known, self._school)
+            again = Series(key, config, *self.memory.of(key), self._school)
             if series is not None:  # its line goes on
                 again.stream.history.extend(series.stream.history)
             series = again
@@ -239,8 +228,7 @@ class Watch:
         self._closed(series, at, why)
 
     def _closed(self, series: Series, at: float, why: str) -> None:
-        _remember(self._references, series.key, series.stream.reference)
-        _remember(self._baselines, series.key, series.baselines)
+        self.memory.keep(series)
         self._events += series.close(at, why)
 
     def _drop(self, key: Key, at: float, why: str) -> None:
@@ -260,11 +248,3 @@ class Watch:
     def _drop_model(self, served_model: str) -> None:
         for known in (self.orders, self.parts, self._weighed, self._leaving):
             known.pop(served_model, None)
-
-
-def _remember(known: OrderedDict[Key, _Value], key: Key, value: _Value | None) -> None:
-    if value is not None:
-        known.pop(key, None)
-        known[key] = value
-        while len(known) > _REMEMBERED:
-            known.popitem(last=False)
