@@ -37,6 +37,7 @@ class WordRanker:
     name: str = "words"
     version: str = "1"
     novelty: float = 0.0
+    trust: float = 1.0
     batches: list[int] = field(default_factory=list)
     gate: threading.Event | None = None
     started: threading.Event = field(default_factory=threading.Event)
@@ -53,7 +54,10 @@ class WordRanker:
             words = float(len(prompt.split()))
             spread = (words / 2, words, words * 1.5)
             levels = (0.1, 0.5, 0.9)
-            answers.append(Forecast(words, spread, self.name, self.version, levels, self.novelty))
+            said = Forecast(
+                words, spread, self.name, self.version, levels, self.novelty, self.trust
+            )
+            answers.append(said)
         return answers
 
 
