@@ -19,7 +19,7 @@ _REFERENCES, _BASELINES = 512, 128
 
 
 class Memory:
-    """By series; what has been over the longest is forgotten first. Not safe for several threads."""
+    """By series; what has been over the longest is forgotten first. Not for several threads."""
 
     def __init__(
         self, references: Mapping[Key, Reference], baselines: Mapping[Key, Baselines]
