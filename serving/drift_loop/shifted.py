@@ -19,6 +19,8 @@ _CHUNK = 25
 _PAUSE_S = 0.2
 #: How long a phase that has all it asked for may take to notice, before more is sent.
 _NOTICE_S = 5.0
+#: When there are no more.
+_PATIENCE_S = 120.0
 
 
 @dataclass(slots=True)
@@ -56,7 +58,9 @@ class Shifted:
             self._rest(_PAUSE_S if phase is Phase.TRAINED else _PAUSE_S / 4)
             chunk = self.examples[self.sent : self.sent + _CHUNK]
             if not chunk:
-                raise ServiceFailed(f"no promotion in {self.sent:,} requests of the new traffic")
+                if not self._rest(_PATIENCE_S):
+                    raise ServiceFailed(f"no promotion in {self.sent:,} requests of new traffic")
+                continue
             self.feed.send(chunk)
             self.sent += len(chunk)
 
