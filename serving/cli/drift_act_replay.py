@@ -51,7 +51,7 @@ def act_replay(
     clock. What ends goes to the monitor, and the trust that it leaves to forecasts is stamped on
     whoever comes next. Then traffic goes back to usual, and trust returns. Without --shared-data
     there are the shifts of the bundled data: reversed, not-english, unlike, code, deep-long,
-    smollm2. Half a minute of one core for each seed; Ctrl-C prints what there is.
+    smollm2. Twenty seconds of one core for each seed; Ctrl-C prints what there is.
 
     \b
     Examples:
