@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from drift.config import MonitorConfig
 from drift.entry import Entry
 from ranker.registry import Registry
 from ranker.types import Forecast, Outcome
@@ -104,10 +105,11 @@ def run(
             shifted = Shifted(running, feed, traffic.shifted, config.gather, say)
             shifted.until_promoted()
             outcomes = _send(feed, traffic.fresh)
-            running.wait(
-                lambda: any(e.version == shifted.version for e in running.history("reference")),
-                "a reference of the promoted version's own",
-            )
+            if len(outcomes) >= MonitorConfig().reference_first:
+                running.wait(
+                    lambda: any(e.version == shifted.version for e in running.history("reference")),
+                    "a reference of the promoted version's own",
+                )
             running.command("rollback", RANKER)
             running.wait(lambda: feed.version() == "1", "the version before answers again")
             running.wait(lambda: bool(running.history("rollback")), "the rollback is told")
@@ -128,7 +130,7 @@ def run(
         seen=shifted.sent,
         promoted=shifted.version,
         rolled_back=next(e.after for e in history if e.kind == "rollback"),
-        reference_tau=learned[-1].details.get("tau"),
+        reference_tau=learned[-1].details.get("tau") if learned else None,
         seconds=shifted.seconds,
         usual=values(usual, {"": _forecasts(usual)}, config.bursts, config.requests, rng)[""],
         fresh=values(outcomes, told, config.bursts, config.requests, rng),
