@@ -80,7 +80,8 @@ def train(
             min=1,
             metavar="OUTCOMES",
             help="A row counts half as much as one that came this many outcomes later. Default: "
-            "of 60, 250, 1,000, 4,000 and 16,000 the one whose ranker orders the validation rows best.",
+            "of 60, 250, 1,000, 4,000 and 16,000 the one whose ranker orders the validation rows "
+            "best.",
             rich_help_panel=_RECENT,
         ),
     ] = None,
