@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from ranker.types import Ranker
 from serving.logs import failure
 from serving.rankers import Source
+from training.gate.registered import CHALLENGER
 
 log = logging.getLogger(__name__)
-
-#: Alias of the version that is scored beside the one that serves.
-CHALLENGER = "challenger"
 
 
 class Challengers:

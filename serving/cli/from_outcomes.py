@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from training.sources import Data
     from training.sources.recent import RecencyConfig, Recent
 
-#: The version that is scored in the shadow of the one that serves.
-CHALLENGER = "challenger"
 #: Tags of a run: what the champion of that time was trained with, so that the next can be told.
 _FORMER = "former."
 
@@ -57,6 +55,7 @@ class FromOutcomes:
 
         Raises ``ValueError`` that says what is missing.
         """
+        from training.gate import CHALLENGER
         from training.sources.recent import RecencyConfig, read_recent
 
         recency = RecencyConfig(most_held_out=self.held_out)

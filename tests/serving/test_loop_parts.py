@@ -240,7 +240,7 @@ async def test_a_server_tries_promotes_and_rolls_back_and_all_of_it_is_told(tmp_
 
             registry.promote("2", 10)
             await until_version("2")
-            rollback(registry, NAME, by="bob", now=_at(20), to="1")  # type: ignore[arg-type]
+            rollback(registry, NAME, by="bob", now=_at(20))  # type: ignore[arg-type]
             await until_version("1")
             async with asyncio.timeout(30):
                 while len(read_history(told.history, kinds=["promotion", "rollback"])) < 2:

@@ -9,11 +9,12 @@ from training.gate.history import History, Promotion, history
 from training.gate.judge import judge
 from training.gate.promote import GateError, OvertakenError, promote, rollback
 from training.gate.recent import judge_recent
-from training.gate.registered import CHAMPION, check_move
+from training.gate.registered import CHALLENGER, CHAMPION, check_move
 from training.gate.rows import SEEN_FILE, seen
 from training.gate.verdict import COLUMNS, Check, Verdict
 
 __all__ = [
+    "CHALLENGER",
     "CHAMPION",
     "COLUMNS",
     "SEEN_FILE",
