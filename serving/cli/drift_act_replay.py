@@ -108,7 +108,7 @@ def _actions(off: list[str]) -> ActConfig:
     for name in off:
         if name not in ACTIONS:
             raise ValueError(f"--off must be one of {', '.join(ACTIONS)}, got {name!r}")
-    return ActConfig(**{name: name not in off for name in ACTIONS})
+    return ActConfig.from_mapping({name: name not in off for name in ACTIONS})
 
 
 def _show(found: Study) -> None:
