@@ -35,7 +35,7 @@ type: install-dev
 	$(BIN)/mypy
 
 unit: install-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 gpu: install-dev ## test the CUDA path on this machine's GPU and time it; prints JSON
 	$(BIN)/python tests/gpu.py $(ARGS)

@@ -30,7 +30,7 @@ IN_FLIGHT = 96
 TEMPERATURE, TOP_P = 0.7, 0.95
 _LEAST_CHARS = 12
 #: Small models write of violence and sex unasked; none of it is needed here.
-_UNFIT = re.compile(r"\b(?:rape|sex|porn|suicid|murder|kill|nazi|hitler|condom|gay)", re.IGNORECASE)
+_UNFIT = re.compile(r"\b(?:rape|sex|porn|suicid|murder|kill|nazi|hitler|condom)", re.IGNORECASE)
 
 _SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 #: How the user begins, by kind. The model goes on; of a system message that asks for a kind of
