@@ -1,11 +1,13 @@
 """Prompts on disk, only while an operator wants them: what retraining joins with outcomes.
 
 Off unless ``shortfirst serve --retain-prompts DAYS`` is given. One SQLite file beside the outcomes,
-readable by its owner alone, bounded by age, by rows and by bytes; what is deleted is overwritten.
+readable by its owner alone, bounded by age, by rows and by bytes; what is deleted is overwritten,
+and a minute later at most its log is emptied, too.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
@@ -19,6 +21,9 @@ from drift import database
 _VERSION = 1
 _DAY_S = 86_400.0
 _MODE = 0o600
+#: How often the log is emptied of what was deleted, and how long a reader may hold that up.
+EMPTY_EVERY_S = 60.0
+_EMPTY_WAIT_S = 1.0
 _SCHEMA = """
 CREATE TABLE prompts (
   seq INTEGER PRIMARY KEY,
@@ -104,6 +109,8 @@ class PromptStore:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, _MODE))
         path.chmod(_MODE)
         self._db = _opened(path)
+        # What an earlier process deleted may be in its log still.
+        self._stale, self._emptied = True, -math.inf
 
     def put(self, prompts: Iterable[Prompt], now: float) -> Kept:
         """Keep ``prompts`` in one transaction, and delete what is over a bound at Unix second
@@ -119,12 +126,20 @@ class PromptStore:
                     new, added = new + 1, added + len(text)
             self._count(new, added)
             deleted = self._prune(now)
+        self._deleted(deleted, now)
         return Kept(new, oversize, deleted)
 
     def prune(self, now: float) -> int:
         """Delete what is over a bound at Unix second ``now``; return how many prompts went."""
         with self._lock, database.transaction(self._db):
-            return self._prune(now)
+            deleted = self._prune(now)
+        self._deleted(deleted, now)
+        return deleted
+
+    @property
+    def stale(self) -> bool:
+        """Whether the log may still hold what was deleted: call :meth:`prune` within a minute."""
+        return self._stale
 
     def __len__(self) -> int:
         return self._held()[0]
@@ -135,9 +150,28 @@ class PromptStore:
         return self._held()[1]
 
     def close(self) -> None:
-        """Close the file. Closing twice is harmless."""
+        """Empty the log of what was deleted, and close the file. Closing twice is harmless."""
         with self._lock:
-            self._db.close()
+            try:
+                if self._stale:
+                    self._stale = not _emptied(self._db, _EMPTY_WAIT_S)
+            except (
+                sqlite3.Error
+            ):  # closed before, or the disk is in trouble: the next start does it
+                pass
+            finally:
+                self._db.close()
+
+    def _deleted(self, count: int, now: float) -> None:
+        """Deleted text is zeros in the file, and as it was in the log until that is emptied.
+
+        Not each time: a full store deletes with every put.
+        """
+        with self._lock:
+            self._stale = self._stale or count > 0
+            if self._stale and not 0.0 <= now - self._emptied < EMPTY_EVERY_S:
+                self._emptied = now
+                self._stale = not _emptied(self._db, _EMPTY_WAIT_S)
 
     def _held(self) -> tuple[int, int]:
         with self._lock:
@@ -166,12 +200,20 @@ class PromptStore:
         return len(gone)
 
 
-def forget(path: Path, *, before: float | None = None, tenant: str | None = None) -> int:
+def forget(
+    path: Path,
+    *,
+    before: float | None = None,
+    tenant: str | None = None,
+    wait_s: float = 30.0,
+) -> int:
     """Delete prompts from the store at ``path``; return how many: those from before Unix second
     ``before``, those of ``tenant``, or, without either, all.
 
-    They are overwritten in the file, and its log is emptied. A service may go on writing meanwhile.
-    Raises ``ValueError`` when there is no store.
+    They are overwritten in the file, and its log is emptied, for which readers are given
+    ``wait_s`` seconds to end. A service may go on writing meanwhile. Raises ``ValueError`` when
+    there is no store, and when prompts were deleted but somebody reads on, so that their text is
+    still in the log.
     """
     if not path.is_file():
         raise ValueError(f"no prompts at {path}: none were retained")
@@ -189,10 +231,26 @@ def forget(path: Path, *, before: float | None = None, tenant: str | None = None
             ).fetchone()
             db.execute(f"DELETE FROM prompts WHERE {chosen}", values)
             db.execute("UPDATE held SET prompts = prompts - ?, bytes = bytes - ?", (count, size))
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        emptied = _emptied(db, wait_s)
     finally:
         db.close()
+    if not emptied:
+        raise ValueError(
+            f"{int(count):,} prompts were deleted, but {path.name}-wal may still hold their text, "
+            f"for another process is reading the store: do it again when that has ended"
+        )
     return int(count)
+
+
+def _emptied(db: sqlite3.Connection, wait_s: float) -> bool:
+    """Whether the log went into the file and has no bytes now; a reader may be in the way."""
+    (before,) = db.execute("PRAGMA busy_timeout").fetchone()
+    db.execute(f"PRAGMA busy_timeout = {int(wait_s * 1000.0)}")
+    try:
+        busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {before}")
+    return not busy
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drift.prompts import Prompt, PromptStore, RetentionConfig
+from drift.prompts import EMPTY_EVERY_S, Prompt, PromptStore, RetentionConfig
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class Retention:
             while True:
                 with self._changed:
                     if not self._waiting and not self._closing:
-                        self._changed.wait(_PRUNE_EVERY_S)
+                        self._changed.wait(EMPTY_EVERY_S if self._store.stale else _PRUNE_EVERY_S)
                     batch = [self._next() for _ in range(min(_BATCH, len(self._waiting)))]
                     if not batch and self._closing:
                         return

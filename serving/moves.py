@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
@@ -56,38 +56,51 @@ class Moves:
         self._registry = registry
         self._announce = announce
         self._clock = clock
+        self._told: dict[tuple[str, str, str], str] = {}  # the last move, by its digest
 
-    def swapped(self, swap: Swap) -> None:
-        """Version ``swap.after`` serves."""
-        known = [m for m in self._moves(swap.name, swap.alias) if m.version == swap.after]
-        if known:
+    def swapped(self, swap: Swap) -> Entry:
+        """Version ``swap.after`` serves; returns what was told of that."""
+        entry = self._entry(swap)
+        self._announce(entry)
+        return entry
+
+    def missed(self, name: str, alias: str, served_model: str, since: float) -> list[Entry]:
+        """After a start: tell, and return, what moved since Unix second ``since``, while nobody
+        followed."""
+        entries = [entry_of(move, served_model) for move in self._moves(name, alias)]
+        missed = [entry for entry in entries if entry.at > since]
+        for entry in missed:
+            self._announce(entry)
+        return missed
+
+    def _entry(self, swap: Swap) -> Entry:
+        # The newest move alone: an older one to the same version is not what happened now, and
+        # neither is one that was told of before.
+        newest = next(iter(reversed(self._moves(swap.name, swap.alias))), None)
+        key = (swap.served_model, swap.name, swap.alias)
+        if (
+            newest is not None
+            and newest.version == swap.after
+            and newest.digest != self._told.get(key)
+        ):
+            self._told[key] = newest.digest
             # What served here may be another one than the registry's move began with: the alias
             # moved twice between two looks, or while nobody looked.
-            self._announce(replace(entry_of(known[-1], swap.served_model), before=swap.before))
-            return
-        self._announce(
-            Entry(
-                at=self._clock(),
-                kind="rollback" if _older(swap.after, swap.before) else "promotion",
-                actor=UNKNOWN,
-                served_model=swap.served_model,
-                before=swap.before,
-                after=swap.after,
-                ranker=swap.name,
-                version=swap.after,
-                message=f"alias {swap.alias} was moved past the history",
-                details={"alias": swap.alias},
-            )
+            return replace(entry_of(newest, swap.served_model), before=swap.before)
+        return Entry(
+            at=self._clock(),
+            kind="rollback" if _older(swap.after, swap.before) else "promotion",
+            actor=UNKNOWN,
+            served_model=swap.served_model,
+            before=swap.before,
+            after=swap.after,
+            ranker=swap.name,
+            version=swap.after,
+            message=f"alias {swap.alias} was moved past the history",
+            details={"alias": swap.alias},
         )
 
-    def missed(self, name: str, alias: str, served_model: str, since: float) -> None:
-        """After a start: tell what moved since Unix second ``since``, while nobody followed."""
-        for move in self._moves(name, alias):
-            entry = entry_of(move, served_model)
-            if entry.at > since:
-                self._announce(entry)
-
-    def _moves(self, name: str, alias: str) -> Iterable[Promotion]:
+    def _moves(self, name: str, alias: str) -> Sequence[Promotion]:
         try:
             tags: Mapping[str, str] = self._registry.tags(name)
         except Exception as error:  # whoever moved it, it is told that it moved

@@ -219,3 +219,40 @@ def test_counts_are_exported(path):
     assert value("_total", result="kept") == 1.0
     assert value("_total", result="dropped") == 0.0
     assert (value("_held"), value("_held_bytes")) == (1.0, 4.0)
+
+
+def text_on_disk(path, text: bytes) -> bool:
+    return any(text in file.read_bytes() for file in path.parent.iterdir())
+
+
+def test_what_was_pruned_is_nowhere_in_the_files(path):
+    """Beside another process that has it open, so that no last close empties the log."""
+    with closing(PromptStore(path, CONFIG)), closing(PromptStore(path, CONFIG)) as store:
+        store.put([prompt("a", "swordfish " * 500, NOW - DAY), prompt("b", "tuna")], NOW)
+        assert text_on_disk(path, b"swordfish")
+        assert store.prune(NOW + 6.5 * DAY) == 1
+        assert not store.stale
+        assert not text_on_disk(path, b"swordfish")
+        # Within a minute of that, the log waits; a minute later no more, nor at the end.
+        store.put([prompt("c", "swordfish " * 500, NOW - DAY)], NOW + 6.5 * DAY + 1.0)
+        assert store.stale
+        store.prune(NOW + 6.5 * DAY + 61.0)
+        assert not store.stale
+        assert not text_on_disk(path, b"swordfish")
+        store.put([prompt("d", "swordfish " * 500, NOW - DAY)], NOW + 6.5 * DAY + 62.0)
+        assert store.stale
+        store.close()
+        assert not text_on_disk(path, b"swordfish")
+
+
+def test_a_reader_that_holds_the_log_is_told_of_and_tried_again(path):
+    with closing(PromptStore(path, CONFIG)) as store, closing(sqlite3.connect(path)) as reader:
+        store.put([prompt("a", "swordfish " * 500)], NOW)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM prompts").fetchone()
+        with pytest.raises(ValueError, match=r"1 prompts were deleted, but prompts\.db-wal may"):
+            forget(path, wait_s=0.01)
+        assert text_on_disk(path, b"swordfish")
+        reader.execute("COMMIT")
+        assert forget(path) == 0
+        assert not text_on_disk(path, b"swordfish")

@@ -110,6 +110,22 @@ def test_a_promotion_says_who_when_on_what_grounds_and_a_rollback_is_named_so():
     assert (said[1].gate, said[1].details["forced"]) == ("too few rows", True)
 
 
+def test_an_alias_moved_back_past_the_history_is_no_promotion_of_long_ago():
+    registry, said = Registered(), list[Entry]()
+    moves = Moves(registry, said.append, lambda: 5.0)
+    registry.promote("2", 10)
+    registry.promote("3", 20)
+    moves.swapped(swap("1", "3"))
+    moves.swapped(swap("3", "2"))  # somebody moved the alias in MLflow's pages
+    moves.swapped(swap("2", "3"))  # and forth again: not what ada did at 20
+    told = [(e.kind, e.actor, e.before, e.after, e.at) for e in said]
+    assert told == [
+        ("promotion", "ada", "1", "3", 1_700_000_020.0),
+        ("rollback", UNKNOWN, "3", "2", 5.0),
+        ("promotion", UNKNOWN, "2", "3", 5.0),
+    ]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [("2", "1", "rollback"), ("1", "2", "promotion"), ("9", "10", "promotion")],

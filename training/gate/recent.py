@@ -35,10 +35,11 @@ def judge_recent(
     of ``recent`` requests.
 
     A version that was trained on outcomes is asked only about those that arrived after the last one
-    that it was trained on: what it held out, and whatever came since. Rows that either was trained
-    on (by hashes of prompts and conversations) are left out, of the others the newest
-    ``config.recent_rows`` are taken. Coverage is counted on rows that the version was not
-    calibrated on. Checks are those of :func:`training.gate.judge`, and the order and efficiency of
+    that chose anything about it: those that chose its half-life and calibrated it favour it. Where
+    fewer than ``config.slice_rows`` came after them, they are asked about too, and the verdict says
+    so; coverage is never counted on them. Rows that either was trained on (by hashes of prompts and
+    conversations) are left out, of the others the newest ``config.recent_rows`` are taken. Checks
+    are those of :func:`training.gate.judge`, and the order and efficiency of
     tenants and lanes. Raises ``ValueError`` for an unknown version or a reserved alias.
     """
     check_move(registry, name, version, alias)
@@ -46,7 +47,7 @@ def judge_recent(
     champion = registry.resolve(name, alias)
 
     def found(**parts: object) -> Verdict:
-        return Verdict(name, version, alias, champion, kind=KIND, **parts)  # type: ignore[arg-type]
+        return Verdict(name, version, alias, champion, **{"kind": KIND, **parts})  # type: ignore[arg-type]
 
     if champion is None or champion == version:
         return found()
@@ -58,13 +59,24 @@ def judge_recent(
                 f"{recent.served_model}"
             )
     lineage = Lineage.of(new)
-    held = recent.after(lineage.trained_until if lineage else -math.inf)
-    rows: list[Example] = held
+    trained_on = []
     for number in (version, champion):
-        trained_on = registry.attached(name, number, SEEN_FILE)
-        if trained_on is None:
+        one = registry.attached(name, number, SEEN_FILE)
+        if one is None:
             return found(obstacle=untold(number))
-        rows = unseen(rows, trained_on)
+        trained_on.append(one)
+
+    def since(arrival: float) -> tuple[list[Example], list[Example]]:
+        """Rows that came later, and those of them that neither was trained on."""
+        held = recent.after(arrival)
+        rows: list[Example] = held
+        for one in trained_on:
+            rows = unseen(rows, one)
+        return held, rows
+
+    held, rows = since(lineage.calibrated_until if lineage else -math.inf)
+    if lineage is not None and len(rows) < config.slice_rows:
+        held, rows = since(lineage.trained_until)
     left_out = len(held) - len(rows)
     rows = rows[-config.recent_rows :]
     if len(rows) < config.least_rows:
@@ -77,7 +89,15 @@ def judge_recent(
     if told is None:
         return found(rows=len(rows), left_out=left_out)
     fresh = _fresh(rows, lineage)
-    return found(rows=len(rows), left_out=left_out, checks=checks(*told, rows, config, fresh=fresh))
+    tuned = 0 if fresh is None else int(np.count_nonzero(~fresh))
+    return found(
+        rows=len(rows),
+        left_out=left_out,
+        checks=checks(*told, rows, config, fresh=fresh),
+        kind=f"{KIND} ({tuned} of them tuned version {version}: too few came later)"
+        if tuned
+        else KIND,
+    )
 
 
 def _fresh(rows: Sequence[Example], lineage: Lineage | None) -> np.ndarray | None:

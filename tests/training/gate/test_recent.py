@@ -52,7 +52,7 @@ def failed(found):
     return {check.name: check for check in found.checks if not check.passed}
 
 
-def test_both_are_asked_about_what_came_after_the_last_row_of_training():
+def test_both_are_asked_about_what_came_after_the_last_row_that_tuned_one():
     class Curious(Guesser):
         def forecast(self, prompts, served_model=""):
             self.asked = list(prompts)
@@ -61,20 +61,27 @@ def test_both_are_asked_about_what_came_after_the_last_row_of_training():
     old, new = Curious(TRAFFIC, noise=1.0), Curious(TRAFFIC, noise=0.5)
     found = verdict(old, new)
     assert found.passed
-    assert (found.rows, found.left_out, found.kind) == (400, 0, KIND)
-    assert old.asked == new.asked == [e.prompt for e in ROWS[400:]]
-    assert "on 400 recent outcomes" in found.summary
+    assert (found.rows, found.left_out, found.kind) == (200, 0, KIND)
+    assert old.asked == new.asked == [e.prompt for e in ROWS[600:]]
+    assert "on 200 recent outcomes;" in found.summary
+
+
+def test_too_few_that_tuned_nothing_are_judged_with_those_that_did_and_it_is_said():
+    recency = RecencyConfig(most_held_out=160)
+    found = verdict(Guesser(TRAFFIC, noise=1.0), Guesser(TRAFFIC, noise=0.5), recency=recency)
+    assert found.rows == 160
+    assert "160 recent outcomes (80 of them tuned version 2" in found.summary
+    assert {c.name: c.rows for c in found.checks}["coverage of p50"] == 80
 
 
 def test_tenants_and_lanes_are_slices_by_order_and_by_worth():
-    found = verdict(Guesser(TRAFFIC), Guesser(TRAFFIC), config=QUICK)
+    config = replace(QUICK, slice_rows=50)
+    found = verdict(Guesser(TRAFFIC), Guesser(TRAFFIC), config=config)
     names = {c.name: c.rows for c in found.checks}
-    assert names["tau-b"] == names["SJF efficiency"] == 400
+    assert names["tau-b"] == names["SJF efficiency"] == names["coverage of p50"] == 200
     for part in ("tenant 'acme'", "lane 'chat'", "lane 'batch'"):
-        assert names[f"tau-b of {part}"] == names[f"SJF efficiency of {part}"] == 200
-    assert names["tau-b of tenant ''"] == 100
-    assert names["tau-b of tenant 'big corp'"] == 100
-    assert names["coverage of p50"] == 200  # of the rows that it was not calibrated on
+        assert names[f"tau-b of {part}"] == names[f"SJF efficiency of {part}"] == 100
+    assert names["tau-b of tenant ''"] == names["tau-b of tenant 'big corp'"] == 50
 
 
 def test_a_tenant_must_not_pay_for_the_others():
@@ -88,7 +95,8 @@ def test_a_tenant_must_not_pay_for_the_others():
                 for p, f in zip(prompts, super().forecast(prompts), strict=True)
             ]
 
-    found = verdict(Guesser(TRAFFIC, noise=1.0), Unfair(TRAFFIC, noise=0.05))
+    config = replace(FAST, slice_rows=50)
+    found = verdict(Guesser(TRAFFIC, noise=1.0), Unfair(TRAFFIC, noise=0.05), config=config)
     assert found.checks[0].passed
     assert not found.passed
     assert "tau-b of tenant 'big corp'" in failed(found)
@@ -109,11 +117,11 @@ def test_a_worse_challenger_is_refused_with_its_table():
 
 def test_rows_that_either_was_trained_on_are_left_out():
     there = shelf(Guesser(TRAFFIC, noise=1.0), Guesser(TRAFFIC, noise=0.5))
-    both = [replace(e, split="train") for e in (*BEFORE.examples, *ROWS[600:700])]
+    both = [replace(e, split="train") for e in (*BEFORE.examples, *ROWS[600:650])]
     there.trained_on["1"] = seen(both)
-    there.trained_on["2"] = seen([replace(e, split="train") for e in ROWS[:450]])
+    there.trained_on["2"] = seen([replace(e, split="train") for e in ROWS[640:690]])
     found = judge_recent(there, "r", "2", RECENT, config=FAST)
-    assert (found.rows, found.left_out) == (250, 150)
+    assert (found.rows, found.left_out) == (110, 90)
 
 
 def test_traffic_that_came_since_judges_too_and_only_the_newest():
@@ -125,7 +133,7 @@ def test_traffic_that_came_since_judges_too_and_only_the_newest():
     everything = Data("all", "made up", (*ROWS, *later))
     recent = replace(RECENT, rows=everything.examples)
     old, new = Guesser(everything, noise=1.0), Guesser(everything, noise=0.5)
-    assert verdict(old, new, recent=recent).rows == 700
+    assert verdict(old, new, recent=recent).rows == 500
     few = replace(FAST, recent_rows=300)
     found = verdict(old, new, recent=recent, config=few)
     assert (found.rows, found.left_out) == (300, 0)
