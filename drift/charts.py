@@ -66,8 +66,9 @@ class Charts:
         limit = self.reference.warn_limit if state is State.OK else self.reference.degraded_limit
         return self.rank.height >= limit
 
-    def evidence(self, state: State, tau: Tau, window: Recent) -> tuple[Evidence, Tau]:
-        """What they say beside tau-b of the window, and tau-b since the estimated change."""
+    def order(self, state: State, tau: Tau, window: Recent) -> tuple[Evidence, Tau]:
+        """What they say of order beside tau-b of the window, to who is in ``state``, and tau-b
+        since the estimated change."""
         rank, reference = self.rank, self.reference
         if rank is None or reference is None:
             return NO_EVIDENCE, tau
@@ -80,19 +81,20 @@ class Charts:
         found |= evidence.from_window(tau, window.full, reference)
         found |= evidence.from_recovery(state, tau, reference, self._config)
         found |= evidence.from_order(state, since, self._config)
-        return found | self._lengths(tau, window), since
+        return found, since
 
     def scaled(self, tau: Tau, window: Recent) -> Evidence | None:
         """That lengths have changed as a whole, once, until their chart has come down to zero."""
         if self.scale is None or self.scale.height == 0.0:
             self._said = False
-        found = self._lengths(tau, window)
+        found = self.lengths(tau, window)
         if self._said or found.enter is State.OK:
             return None
         self._said = True
         return found
 
-    def _lengths(self, tau: Tau, window: Recent) -> Evidence:
+    def lengths(self, tau: Tau, window: Recent) -> Evidence:
+        """Whether lengths have changed as a whole."""
         rank, scale, reference = self.rank, self.scale, self.reference
         if rank is None or scale is None or reference is None:
             return NO_EVIDENCE

@@ -55,6 +55,7 @@ class Chores:
         self._clock = clock
         self._keep = keep
         self._lessons: deque[Lesson] = deque()
+        self._closing = False
         self._learned = False  # something, since references were saved
         self._valued, self._kept_at = False, float("-inf")
         self._looked = float("-inf")
@@ -150,6 +151,7 @@ class Chores:
 
     def finish(self) -> None:
         """Before the end: what may have waited for its time. Not under the lock."""
+        self._closing = True  # what is too old waits for the next start
         self.hand_over(0)
         if self._valued:
             self._work.submit(self._keep_values.__name__, self._keep_values)
@@ -164,7 +166,7 @@ class Chores:
         if keep is None:
             return
         before = keep.oldest(self._clock())
-        while self._store.prune(before, keep.rows, keep.least, keep.batch):
+        while not self._closing and self._store.prune(before, keep.rows, keep.least, keep.batch):
             if not self._work.inline:
                 self._work.submit("_prune", self._prune)
                 return

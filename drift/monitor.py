@@ -152,6 +152,11 @@ class Monitor:
         """Looks at the window of one series, oldest first. Raises ``KeyError`` when unknown."""
         return tuple(self._watch.at(key).stream.history)
 
+    def of_order(self, key: Key) -> State:
+        """The state of one series that lost order alone accounts for, missing forecasts and changed
+        lengths aside. Raises ``KeyError`` when unknown."""
+        return self._watch.at(key).stream.of_order
+
     def recent(self, key: Key) -> tuple[Outcome, ...]:
         """The outcomes in the window of one series. Raises ``KeyError`` when unknown."""
         return self._watch.at(key).recent

@@ -33,6 +33,7 @@ class Outbox:
         self._on_event = on_event
         self._work = work
         self._most = most
+        self.alerts = 0  #: of events so far
         self._waiting: deque[Event] = deque()
         self._room = threading.Condition()
         self._telling = threading.Lock()
@@ -41,15 +42,18 @@ class Outbox:
         """They are next. Returns at once; :meth:`send` sees to it that they go."""
         with self._room:
             self._waiting.extend(events)
+            self.alerts += sum(event.alert for event in events)
 
     def send(self) -> None:
         """Have what waits told soon. Not for who holds a lock: when the disk can't keep up, this
-        waits, so that nothing is lost."""
+        waits, so that nothing is lost. A job of the worker does not: it would wait for itself."""
         with self._room:
             if not self._waiting:
                 return
         if not self._work.submit("tell", self._tell, urgent=True):
             self._tell()  # the worker is gone: the service ends
+        if self._work.inside:
+            return
         with self._room:
             self._room.wait_for(lambda: len(self._waiting) <= self._most)
 

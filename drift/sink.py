@@ -186,6 +186,11 @@ class MonitoredStore:
         with self._lock:
             return self._monitor.history(key)
 
+    @property
+    def alerts(self) -> int:
+        """How many the monitor has raised since the start; waits for nothing."""
+        return self._outbox.alerts
+
     def counts(self) -> dict[tuple[str, bool, str], int]:
         """Outcomes stored since the start, by served model, scored, and finish reason."""
         with self._lock:

@@ -55,7 +55,7 @@ class Stream:
         self.outcomes = 0
         self.history: deque[Point] = deque(maxlen=config.history)
         self._config = config
-        self._machine = StateMachine(config.states)
+        self._machine, self._order = StateMachine(config.states), StateMachine(config.states)
         self._window = Recent(config.window, config.confidence)
         self._learning = Learning(key, config, reference is not None, school or School())
         self._charts = Charts(config)
@@ -66,6 +66,11 @@ class Stream:
     @property
     def state(self) -> State:
         return self._machine.state
+
+    @property
+    def of_order(self) -> State:
+        """The state that lost order alone accounts for; at most :attr:`state`."""
+        return min(self._order.state, self.state)
 
     @property
     def chart(self) -> Cusum | None:
@@ -107,12 +112,13 @@ class Stream:
         if before is State.OK:
             return []
         self._machine.reset()
+        self._order.reset()
         return [self._event("state", at, before, self._window.tau(), (why,), CLOSED)]
 
     def _look(self, outcome: Outcome) -> list[Event]:
         window, tau = self._window, self._window.tau()
         passed, self._looked = self.outcomes - self._looked, self.outcomes
-        found, since = self._evidence(tau)
+        found, since = self._evidence(tau, passed)
         moved = self._machine.update(found, passed)
         self.history.append(
             Point(
@@ -143,12 +149,17 @@ class Stream:
             )
         return events
 
-    def _evidence(self, tau: Tau) -> tuple[Evidence, Tau]:
-        """All there is, and tau-b since the estimated change."""
-        found = evidence.from_unscored(self._window, self._config.unscored)
-        found |= evidence.from_usefulness(tau, self._config, self._learning.learnable)
-        charted, since = self._charts.evidence(self.state, tau, self._window)
-        return found | charted, since
+    def _evidence(self, tau: Tau, passed: int) -> tuple[Evidence, Tau]:
+        """All there is, and tau-b since the estimated change. What there is of order alone moves a
+        state of its own."""
+        useful = evidence.from_usefulness(tau, self._config, self._learning.learnable)
+        charted, since = self._charts.order(self.state, tau, self._window)
+        order = charted
+        if self._order.state is not self.state:  # what keeps a state depends on which it is
+            order, _ = self._charts.order(self._order.state, tau, self._window)
+        self._order.update(useful | order, passed)
+        found = evidence.from_unscored(self._window, self._config.unscored) | useful
+        return found | (charted | self._charts.lengths(tau, self._window)), since
 
     def learned(self, lesson: Lesson, reference: Reference | None) -> list[Event]:
         """Take up what ``lesson`` gave, as if it had been there when it was asked for: detectors

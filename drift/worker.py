@@ -21,6 +21,11 @@ class Work(Protocol):
         """Whether a job has run when :meth:`submit` returns."""
         ...
 
+    @property
+    def inside(self) -> bool:
+        """Whether the caller is a job of a thread that runs one at a time."""
+        ...
+
     def submit(self, key: Hashable, job: Job, urgent: bool = False) -> bool:
         """Run ``job`` soon; return whether it will be.
 
@@ -43,6 +48,7 @@ class Inline:
     """At once, in the thread of the caller: for tests and commands, which want it to be sure."""
 
     inline = True
+    inside = False
 
     def submit(self, key: Hashable, job: Job, urgent: bool = False) -> bool:
         _run(job)
@@ -75,6 +81,11 @@ class Worker:
         self._thread.start()
 
     @property
+    def inside(self) -> bool:
+        """See :class:`Work`."""
+        return threading.current_thread() is self._thread
+
+    @property
     def waiting(self) -> int:
         """Jobs that do not run yet."""
         with self._changed:
@@ -84,7 +95,7 @@ class Worker:
         """See :class:`Work`. Returns at once. Jobs may hand in others until the last has run."""
         with self._changed:
             mine = self._urgent if urgent else self._calm
-            ending = self._closing and threading.current_thread() is not self._thread
+            ending = self._closing and not self.inside
             full = key not in mine and len(self._urgent) + len(self._calm) >= self._most
             if ending or full:
                 self.dropped += 1

@@ -19,14 +19,17 @@ from serving.logs import failure
 
 log = logging.getLogger(__name__)
 
-#: Outcomes, or seconds, after which the monitor is asked again.
-_OUTCOMES, _SECONDS = 25, 1.0
+#: Seconds after which the monitor is asked again; at once when it has raised an alert.
+_SECONDS = 1.0
 
 
 class Watched(Protocol):
     """What of ``drift.sink.MonitoredStore`` it goes by."""
 
     work: Work
+
+    @property
+    def alerts(self) -> int: ...
 
     def standings(self) -> list[Standing]: ...
 
@@ -52,7 +55,7 @@ class Guide:
         self._announce = announce
         self._clock = clock
         self._lock = threading.Lock()
-        self._unasked, self._asked = 0, float("-inf")
+        self._unasked, self._asked, self._alerts = 0, float("-inf"), watched.alerts
         self._looked = False
         watched.work.submit("act", self.look)  # where a restart left it
 
@@ -69,18 +72,18 @@ class Guide:
     def told(self, outcomes: int) -> None:
         """So many more outcomes were stored. Returns at once."""
         with self._lock:
-            now = self._clock()
+            now, alerts = self._clock(), self._watched.alerts
             self._unasked += outcomes
-            soon = self._unasked >= _OUTCOMES or abs(now - self._asked) >= _SECONDS
-            if not outcomes or not soon:
+            due = self._unasked > 0 and abs(now - self._asked) >= _SECONDS
+            if not due and alerts == self._alerts:
                 return
-            self._unasked, self._asked = 0, now
+            self._unasked, self._asked, self._alerts = 0, now, alerts
         self._watched.work.submit("act", self.look)
 
     def look(self) -> None:
         """Ask the monitor where everything stands, and act on it: in one thread at a time."""
-        changes = self.acting.look(self._watched.standings(), self._watched.recent)
         now = self._clock()
+        changes = self.acting.look(self._watched.standings(), self._watched.recent, now)
         if not self._looked:  # a restart acts anew on what it finds
             changes = [
                 replace(change, why=f"found at the start: {change.why}") for change in changes

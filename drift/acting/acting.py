@@ -30,27 +30,28 @@ class Acting:
         self.recalibration = Recalibration(self.config.recalibration)
         self._whole: dict[Key, State] = {}
 
-    def look(self, found: Sequence[Standing], recent: Recent) -> list[Change]:
-        """Decide by where every series stands; what is done otherwise from now on. ``recent`` gives
-        the recent outcomes of a version, and is asked where quantiles are fitted anew alone."""
+    def look(self, found: Sequence[Standing], recent: Recent, now: float) -> list[Change]:
+        """Decide by where every series stands at second ``now``; what is done otherwise from now
+        on. ``recent`` gives the recent outcomes of a version, and is asked where quantiles are
+        fitted anew alone."""
         wholes = [standing for standing in found if not standing.key.sliced]
         changes: list[Change] = []
         if self.config.recalibrate:
-            changes += self._recalibrate(wholes, recent)
-        self._whole = {whole.key: whole.state for whole in wholes}
+            changes += self._recalibrate(wholes, recent, now)
+        self._whole = {whole.key: whole.of_order for whole in wholes}
         if self.config.shrink or self.config.fallback:
             flat = self.recalibration.flat if self.config.fallback else frozenset()
             changes += self.trust.update(found, flat)
         return changes
 
-    def _recalibrate(self, wholes: Sequence[Standing], recent: Recent) -> list[Change]:
+    def _recalibrate(self, wholes: Sequence[Standing], recent: Recent, now: float) -> list[Change]:
         """Trouble with a fit leaves what is in force, and keeps nobody's trust from falling."""
         changes = self.recalibration.forget([whole.key for whole in wholes])
         for whole in wholes:
-            if not self.recalibration.due(whole):
+            if not self.recalibration.due(whole, now):
                 continue
             try:
-                changes += self.recalibration.look(whole, self._rows(whole, recent))
+                changes += self.recalibration.look(whole, self._rows(whole, recent), now)
             except Exception:
                 log.exception("quantiles of %s could not be fitted", whole.key)
         return changes
@@ -83,6 +84,6 @@ class Acting:
         return [
             outcome
             for outcome in recent(whole.key)
-            if whole.state < State.DEGRADED
+            if whole.of_order < State.DEGRADED
             or whole.key.part(outcome.lane, outcome.tenant) not in self.trust.healthy
         ]

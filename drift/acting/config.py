@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -10,15 +11,17 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class RecalibrateConfig:
     """``least``: outcomes since the change from which quantiles are fitted anew, ``window``: the
-    newest that count at most. ``every``: outcomes between two fits while it is on. ``off``: how far
-    the coverage of p50 or p90 may be out before it is switched on, beyond what chance does to so
-    few. ``right``: mean difference of medians in log tokens (twice that of p90) up to which the
-    ranker's own quantiles are as good, over ``answers`` of them, so that it is switched off.
+    newest that count at most. ``every``: outcomes between two fits while it is on, ``rest``: the
+    seconds (not when the state has risen). ``off``: how far the coverage of p50 or p90 may be out
+    before it is switched on, beyond what chance does to so few. ``right``: mean difference of
+    medians in log tokens (twice that of p90) up to which the ranker's own quantiles are as good,
+    over ``answers`` of them, so that it is switched off.
     """
 
     least: int = 80
     window: int = 500
     every: int = 50
+    rest: float = 5.0
     off: float = 0.03
     right: float = 0.1
     answers: int = 200
@@ -31,6 +34,8 @@ class RecalibrateConfig:
         for name in ("every", "answers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"act.recalibration.{name} must be >= 1")
+        if not 0.0 <= self.rest < math.inf:
+            raise ValueError("act.recalibration.rest must be >= 0 and finite")
         for name in ("off", "right"):
             if not 0.0 < getattr(self, name) < 1.0:
                 raise ValueError(f"act.recalibration.{name} must lie inside (0, 1)")

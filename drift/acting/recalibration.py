@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -38,6 +39,8 @@ class _Gap:
 class _Version:
     fitted: Refit | None = None
     at: int = 0  # outcomes of the version when it was looked at last
+    when: float = -math.inf  # second of that
+    state: State = State.OK  # of its order, then
 
 
 class Recalibration:
@@ -80,17 +83,18 @@ class Recalibration:
         self._note(version, forecasts, said)
         return said
 
-    def due(self, whole: Standing) -> bool:
-        """Whether it is time to :meth:`look` at a version: cheap."""
+    def due(self, whole: Standing, now: float) -> bool:
+        """Whether it is time, at second ``now``, to :meth:`look` at a version: cheap."""
         known = self._versions.get(whole.key)
         if known is None:
             return whole.state is not State.OK
-        return whole.outcomes - known.at >= self._config.every
+        rested = abs(now - known.when) >= self._config.rest or whole.of_order > known.state
+        return rested and whole.outcomes - known.at >= self._config.every
 
-    def look(self, whole: Standing, outcomes: Sequence[Outcome]) -> list[Change]:
+    def look(self, whole: Standing, outcomes: Sequence[Outcome], now: float) -> list[Change]:
         """Fit anew, start or end, by the recent ``outcomes`` of the version; some 40 ms."""
         known = self._versions.setdefault(whole.key, _Version())
-        known.at = whole.outcomes
+        known.at, known.when, known.state = whole.outcomes, now, whole.of_order
         active = known.fitted is not None
         if whole.state is State.OK and not active:
             del self._versions[whole.key]
@@ -99,7 +103,7 @@ class Recalibration:
         if whole.state is State.OK and gap.closed(self._config):
             return self._end(whole.key, "the ranker's own quantiles are right again")
         rows = self._rows(whole, outcomes)
-        decayed = whole.state >= State.DEGRADED
+        decayed = whole.of_order >= State.DEGRADED
         fitted = refit(rows, self._config.least, order=not decayed)
         if fitted is None:
             return []

@@ -40,7 +40,9 @@ class Acts(Protocol):
 class Service:
     """The rank service's part: its monitor, which knows ``reference``, and its actions.
 
-    These look at the monitor as ``serving.guide`` does: ``every`` outcomes, or after ``seconds``.
+    These look at the monitor as ``serving.guide`` does: after ``seconds``, at once upon an alert.
+    What is left of order is read off tau-b: a replay for its SJF efficiency, which the service has
+    too, is not made.
     """
 
     def __init__(
@@ -48,13 +50,11 @@ class Service:
         monitor: MonitorConfig,
         reference: Reference,
         acting: ActConfig,
-        every: int = 25,
         seconds: float = 1.0,
     ) -> None:
         self._monitor = Monitor(monitor, {Key(MODEL, MODEL, "1"): reference})
         self._acting = Acting(acting)
-        self._every, self._seconds = every, seconds
-        self._unseen, self._looked = 0, float("-inf")
+        self._seconds, self._looked = seconds, float("-inf")
 
     @property
     def state(self) -> State:
@@ -64,11 +64,10 @@ class Service:
         return self._acting.stamp(MODEL, "", "", [forecast])[0]
 
     def heard(self, outcome: Outcome) -> None:
-        self._monitor.update(outcome)
-        self._unseen += 1
-        if self._unseen >= self._every or outcome.finished - self._looked >= self._seconds:
-            self._unseen, self._looked = 0, outcome.finished
-            self._acting.look(standings(self._monitor), self._monitor.recent)
+        alert = any(event.alert for event in self._monitor.update(outcome))
+        if alert or outcome.finished - self._looked >= self._seconds:
+            self._looked = outcome.finished
+            self._acting.look(standings(self._monitor), self._monitor.recent, outcome.finished)
 
     def under_way(self, requests: Sequence[Open]) -> None:
         self._monitor.note(requests)

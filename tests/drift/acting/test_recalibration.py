@@ -57,7 +57,9 @@ class Loop:
             given.append(replace(outcome, forecast=said, output_tokens=tokens))
             self.monitor.update(given[-1])
             if number % 25 == 24:
-                changes = self.acting.look(standings(self.monitor), self.monitor.recent)
+                changes = self.acting.look(
+                    standings(self.monitor), self.monitor.recent, outcome.arrival
+                )
                 self.told += [f"{change.what} {change.after}" for change in changes]
         return given
 
@@ -133,7 +135,7 @@ def test_trouble_with_a_fit_keeps_no_trust_from_falling(
 
     monkeypatch.setattr("drift.acting.recalibration.refit", broken)
     outcomes = shifted(stream)
-    acting.look([standing(State.FCFS, 300)], lambda key: outcomes)
+    acting.look([standing(State.FCFS, 300)], lambda key: outcomes, 0.0)
     assert acting.trusts() == {KEY: 0.0}
     assert not acting.recalibration.active
 
@@ -150,27 +152,50 @@ def shifted(stream: Stream, n: int = 300, scale: float = 3.0) -> list[Outcome]:
 
 
 def test_it_is_looked_at_in_trouble_and_then_now_and_then(stream: Stream) -> None:
-    made = Recalibration(RecalibrateConfig(every=50))
-    assert not made.due(standing(State.OK, 1000))
-    assert made.due(standing(State.WARN, 1000))
-    (change,) = made.look(standing(State.WARN, 1000), shifted(stream))
+    made = Recalibration(RecalibrateConfig(every=50, rest=5.0))
+    assert not made.due(standing(State.OK, 1000), 0.0)
+    assert made.due(standing(State.WARN, 1000), 0.0)
+    (change,) = made.look(standing(State.WARN, 1000), shifted(stream), 0.0)
     assert (change.what, change.after) == ("quantiles", "recalibrated")
-    assert not made.due(standing(State.WARN, 1049))
-    assert made.due(standing(State.OK, 1050))
-    assert made.look(standing(State.OK, 1050), shifted(stream)) == [], "until it agrees, it stays"
+    assert not made.due(standing(State.WARN, 1049), 60.0)
+    assert made.due(standing(State.OK, 1050), 5.0)
+    assert made.look(standing(State.OK, 1050), shifted(stream), 5.0) == [], "until it agrees"
     assert list(made.active) == [KEY]
+
+
+def test_however_many_outcomes_come_a_version_is_fitted_at_most_every_five_seconds(
+    stream: Stream,
+) -> None:
+    made, rows, fits = Recalibration(RecalibrateConfig()), shifted(stream), []
+    for look in range(60):  # 2,000 a second, a look every quarter
+        whole, now = standing(State.WARN, 1000 + 500 * look), look / 4.0
+        if made.due(whole, now):
+            fits.append(now)
+            made.look(whole, rows, now)
+    assert fits == [0.0, 5.0, 10.0]
+    assert made.due(standing(State.DEGRADED, 40_000), 10.25), "a higher state does not wait"
+    assert not made.due(standing(State.OK, 40_000), 10.25)
+
+
+def test_lost_forecasts_give_nobody_flat_quantiles(stream: Stream) -> None:
+    """Scores without order make a flat fit when order has decayed, not when forecasts are late."""
+    rows = [replace(o, output_tokens=o.output_tokens * 3) for o in stream(300, 0.0, 6)]
+    for order, flat in ((State.OK, False), (State.DEGRADED, True)):
+        made = Recalibration(RecalibrateConfig())
+        made.look(replace(standing(State.FCFS, 300), order=order), rows, 0.0)
+        assert (made.flat == {KEY}) is flat
 
 
 def test_too_few_outcomes_or_quantiles_that_cover_start_nothing(stream: Stream) -> None:
     made = Recalibration(RecalibrateConfig())
-    assert made.look(standing(State.WARN, 60), shifted(stream, 60)) == []
-    assert made.look(standing(State.WARN, 300), stream(300, 0.4, 2)) == []
+    assert made.look(standing(State.WARN, 60), shifted(stream, 60), 0.0) == []
+    assert made.look(standing(State.WARN, 300), stream(300, 0.4, 2), 0.0) == []
     assert not made.active
 
 
 def test_a_version_that_is_over_is_forgotten_and_it_is_said(stream: Stream) -> None:
     made = Recalibration(RecalibrateConfig())
-    made.look(standing(State.WARN, 300), shifted(stream))
+    made.look(standing(State.WARN, 300), shifted(stream), 0.0)
     (change,) = made.forget([Key("m", "ranker", "2")])
     assert (change.key, change.after) == (KEY, "the ranker's")
     assert not made.active
@@ -179,7 +204,7 @@ def test_a_version_that_is_over_is_forgotten_and_it_is_said(stream: Stream) -> N
 
 def test_forecasts_of_other_levels_are_left_as_they_are(stream: Stream) -> None:
     made = Recalibration(RecalibrateConfig())
-    made.look(standing(State.WARN, 300), shifted(stream))
+    made.look(standing(State.WARN, 300), shifted(stream), 0.0)
     other = Forecast(0.1, (10.0, 20.0), "ranker", "1", (0.3, 0.7))
     assert made.apply(KEY, [other]) == [other]
     assert made.apply(KEY, []) == []

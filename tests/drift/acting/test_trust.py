@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drift.acting.config import ActConfig
+from drift.acting.level import DWELL, STEP
 from drift.acting.standing import Standing
 from drift.acting.trust import Trust
 from drift.key import OTHER, Key
@@ -49,23 +52,83 @@ def test_it_falls_with_the_state_and_returns_with_it() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(State), st.none() | st.floats(0.0, 1.0)), min_size=1))
-def test_within_a_state_it_never_rises_and_never_exceeds_what_is_left(
+def test_it_never_exceeds_what_is_left_and_rises_in_a_warning_alone_after_a_dwell(
     looks: list[tuple[State, float | None]],
 ) -> None:
-    trust, before = Trust(CONFIG), (State.OK, 1.0)
-    for state, worth in looks:
-        trust.update([at(WHOLE, state, worth=worth)])
+    trust, before, moved = Trust(CONFIG), (State.OK, 1.0), 0
+    for number, (state, worth) in enumerate(looks):
+        outcomes = 500 + 25 * number
+        trust.update([at(WHOLE, state, outcomes, worth=worth)])
         found = of(trust, "a")
         assert 0.0 <= found <= 1.0
         if state is State.OK:
             assert found == 1.0
+        elif state is State.WARN:
+            assert CONFIG.degraded <= found <= CONFIG.warn
+            assert worth is None or found <= max(CONFIG.degraded, worth + 2.0 * STEP)
         else:
-            assert found <= (CONFIG.warn if state is State.WARN else CONFIG.degraded)
+            assert found <= CONFIG.degraded
             assert worth is None or found <= worth
-            if state is before[0]:
-                assert found <= before[1]
+        if state is before[0] and found > before[1]:
+            assert state is State.WARN
+            assert outcomes - moved >= DWELL
+        if (state, found) != before:
+            moved = outcomes
         assert (found == 0.0) or state is not State.FCFS
         before = state, found
+
+
+def test_as_order_comes_back_in_a_warning_so_does_trust() -> None:
+    """The first replay in it is of the window before: it is not what stays."""
+    trust, seen, outcomes = Trust(CONFIG), [], 1000
+    trust.update([at(WHOLE, State.DEGRADED, outcomes, worth=0.05)])
+    seen.append(of(trust, "a"))
+    for worth in (0.05, 0.4, 0.75, 0.95):
+        for _ in range(10):
+            outcomes += 25
+            trust.update([at(WHOLE, State.WARN, outcomes, worth=worth, calm=worth > 0.9)])
+        seen.append(of(trust, "a"))
+    assert seen == [0.05, CONFIG.degraded, 0.4, CONFIG.warn, 1.0]
+
+
+def test_a_share_that_wavers_moves_nothing_and_one_that_jumps_about_does_so_once() -> None:
+    trust = Trust(CONFIG)
+    told = []
+    for look in range(200):
+        worth = (0.41, 0.47)[look % 2] if look < 100 else (0.2, 0.6)[look % 2]
+        told += trust.update([at(WHOLE, State.WARN, 25 * look, worth=worth)])
+    assert [change.after for change in told] == ["0.4", "0.2"]
+
+
+def test_while_degraded_nothing_flaps() -> None:
+    trust, told, flat = Trust(CONFIG), [], frozenset({WHOLE})
+    for look in range(40):
+        whole = at(WHOLE, State.DEGRADED, 25 * look, worth=(0.9, 0.3)[look % 2])
+        told += trust.update([whole], flat if look % 3 == 2 else frozenset())
+    assert [change.after for change in told] == ["0.2", "0"]
+    (change,) = trust.update([at(WHOLE, State.WARN, 1000)])
+    assert change.after == "0.6"
+
+
+def test_a_slice_that_has_vouched_goes_on_though_its_chart_is_restless() -> None:
+    trust, told = Trust(CONFIG), []
+    for look in range(20):
+        part = at(A, State.OK, 100 + 25 * look, calm=look % 3 != 0)
+        told += trust.update([at(WHOLE, State.DEGRADED, 500), part])
+    assert [(change.key, change.after) for change in told] == [(WHOLE, "0.2"), (A, "1")]
+    trust.update([at(WHOLE, State.DEGRADED, 500), at(A, State.WARN, 700)])
+    assert of(trust, "a") == CONFIG.degraded
+
+
+def test_forecasts_that_are_missing_cost_those_that_come_nothing() -> None:
+    trust = Trust(CONFIG)
+    for state in (State.WARN, State.DEGRADED, State.FCFS):
+        lost = replace(at(WHOLE, state, worth=0.3), order=State.OK)
+        assert trust.update([lost, replace(at(A, state), order=State.OK)]) == []
+    assert trust.healthy == {A}
+    (change,) = trust.update([replace(at(WHOLE, State.FCFS, worth=0.3), order=State.WARN)])
+    assert change.after == "0.3"
+    assert "state fcfs, by order warn" in change.why
 
 
 def test_a_warning_that_is_none_of_order_costs_nothing() -> None:
@@ -73,7 +136,9 @@ def test_a_warning_that_is_none_of_order_costs_nothing() -> None:
     assert trust.update([at(WHOLE, State.WARN, worth=0.9, calm=True)]) == []
     (change,) = trust.update([at(WHOLE, State.WARN, worth=0.8, calm=True)])
     assert change.after == "0.6"
-    assert trust.update([at(WHOLE, State.WARN, worth=0.95, calm=True)]) == [], "never in a state"
+    assert trust.update([at(WHOLE, State.WARN, worth=0.95, calm=True)]) == [], "not at once"
+    (change,) = trust.update([at(WHOLE, State.WARN, 500 + DWELL, worth=0.95, calm=True)])
+    assert change.after == "1"
     trust = Trust(CONFIG)
     trust.update([at(WHOLE, State.WARN, worth=0.95, calm=False)])
     assert of(trust, "a") == CONFIG.warn
