@@ -2,14 +2,17 @@
 
 ``gathering`` outcomes of the new traffic, ``training``, ``trained`` (its scores are compared with
 the champion's on live traffic), ``promoting`` (the gate), and then ``promoted``, ``refused``,
-``failed`` or ``recovered`` (the version that serves got well before anything was trained).
+``failed`` or ``recovered`` (the version that serves got well before anything was trained). Whoever
+goes back from a version that was promoted like that has the last word: ``rolled back`` holds.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -31,13 +34,15 @@ class Phase(StrEnum):
     REFUSED = "refused"
     FAILED = "failed"
     RECOVERED = "recovered"
+    ROLLED_BACK = "rolled back"
 
     @property
     def over(self) -> bool:
         return self in _OVER
 
 
-_OVER = (Phase.PROMOTED, Phase.REFUSED, Phase.FAILED, Phase.RECOVERED)
+_OVER = (Phase.PROMOTED, Phase.REFUSED, Phase.FAILED, Phase.RECOVERED, Phase.ROLLED_BACK)
+_LOST = (Phase.REFUSED, Phase.FAILED, Phase.ROLLED_BACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,8 @@ class Attempt:
 
     ``outcomes``: how many the version had when it ``began``; ``since``: when the phase began, Unix
     seconds; ``state``: how bad it was then. ``fruitless``: attempts in a row, this one included
-    when it is over, that brought no better ranker. ``challenger``: the version that was trained.
+    when it is over, that brought no better ranker, or one that was rolled back. ``challenger``: the
+    version that was trained. ``own``: ``version`` was itself promoted by retraining.
     """
 
     served_model: str
@@ -102,6 +108,7 @@ class Attempt:
     reasons: tuple[str, ...] = ()
     gate: str = ""
     fruitless: int = 0
+    own: bool = False
 
     def to(
         self,
@@ -112,8 +119,10 @@ class Attempt:
         gate: str = "",
     ) -> Attempt:
         """The next phase, at Unix second ``at``."""
-        lost = phase in (Phase.REFUSED, Phase.FAILED)
-        fruitless = self.fruitless + 1 if lost else 0 if phase.over else self.fruitless
+        # A promotion ends the row only when another version decays: until then it may be undone.
+        fruitless = self.fruitless + (phase in _LOST)
+        if phase is Phase.RECOVERED:
+            fruitless = 0
         return replace(
             self,
             phase=phase,
@@ -124,9 +133,30 @@ class Attempt:
             fruitless=fruitless,
         )
 
+    def rolled_back(self, version: str, at: float) -> Attempt:
+        """``version`` serves again, in the place of one that was promoted by retraining."""
+        undone = self.challenger if self.phase is Phase.PROMOTED else self.version
+        after = self.to(
+            Phase.ROLLED_BACK,
+            at,
+            f"version {undone}, which was promoted by retraining, was rolled back to {version}: "
+            f"version {version} is not retrained until somebody promotes one",
+        )
+        return replace(after, version=version, challenger=undone, own=False)
+
+    def released(self, version: str, at: float) -> Attempt:
+        """Somebody promoted ``version``: nothing holds any more, the pauses stay as they are."""
+        after = self.to(Phase.RECOVERED, at, f"version {version} was promoted: retraining is free")
+        return replace(after, fruitless=self.fruitless)
+
+    def holds(self, version: str) -> bool:
+        """Whether ``version`` is what somebody went back to."""
+        return self.phase is Phase.ROLLED_BACK and self.version == version
+
     def resting(self, now: float, config: RetrainConfig) -> bool:
         """Whether it is too soon after this attempt for another one."""
-        return now - self.since < config.pause_s(self.fruitless)
+        fruitless = 0 if self.phase is Phase.PROMOTED else self.fruitless
+        return now - self.since < config.pause_s(fruitless)
 
     def entry(self, before: Phase | None) -> Entry:
         """For the history."""
@@ -160,6 +190,21 @@ class Attempt:
 def retraining_path(outcomes: Path) -> Path:
     """Where the attempts are kept: beside the store of outcomes."""
     return outcomes.with_name(outcomes.name + ".retraining.json")
+
+
+@contextmanager
+def retraining_lock(outcomes: Path) -> Iterator[bool]:
+    """Whether this process is the one that retrains on these ``outcomes``: one at a time is. Held
+    to the end of the block, or of the process. Raises ``OSError``."""
+    path = outcomes.with_name(outcomes.name + ".retraining.lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def save_attempts(path: Path, attempts: Mapping[str, Attempt]) -> None:

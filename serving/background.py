@@ -56,7 +56,7 @@ def run(
     log.parent.mkdir(parents=True, exist_ok=True)
     environ = dict(os.environ if environ is None else environ)
     environ.setdefault("OMP_NUM_THREADS", str(max(1, usable() // 2)))
-    output = log.with_name(log.name + ".out")
+    output = log.with_name(f"{log.name}.{os.getpid()}.out")
     try:
         with log.open("ab") as errors, output.open("w+b") as out:
             child = subprocess.Popen(

@@ -22,9 +22,19 @@ class Challengers:
         self._names = tuple(dict.fromkeys(names))
         self._loaded: dict[str, Ranker] = {}
         self._refused: dict[str, str] = {}
+        self._given_up: dict[str, str] = {}
 
     def of(self, name: str) -> Ranker | None:
-        return self._loaded.get(name)
+        ranker = self._loaded.get(name)
+        given_up = ranker is not None and self._given_up.get(name) == str(ranker.version)
+        return None if given_up else ranker
+
+    def give_up(self, name: str, version: str) -> bool:
+        """Try ``version`` no more, though the alias stays on it; whether it was tried. From any
+        thread."""
+        tried = self._loaded.get(name)
+        self._given_up[name] = version
+        return tried is not None and str(tried.version) == version
 
     def look(self) -> None:
         """Read the aliases and load what moved. A registry that is away changes nothing; a version
@@ -38,7 +48,7 @@ class Challengers:
                 log.warning("%s@%s was not looked up: %s", name, CHALLENGER, failure(error))
                 continue
             known = self._loaded.get(name)
-            if version is None:
+            if version is None or self._given_up.get(name) == str(version):
                 self._loaded.pop(name, None)
             elif str(version) != (known and str(known.version)):
                 self._load(self._source, name, str(version))

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from drift.acting.standing import Standing
+from drift.entry import Entry
 from drift.history import read_history
-from drift.key import Key
-from drift.retraining import RetrainConfig
+from drift.retraining import ACTOR, RetrainConfig
 from drift.shadow import shadow_path
 from drift.sink import MonitoredStore
 from drift.states import State
@@ -23,9 +23,7 @@ from serving.rankers import Rankers, Source, Swap, Watched, name_and_alias
 from serving.retrain import Commands, Decayed, Retrainer
 from serving.shadow import Shadower
 from serving.telling import Telling
-
-#: Share of unscored requests from which they are the trouble.
-_UNSCORED = 0.5
+from training.gate.registered import CHALLENGER
 
 
 class Registered(Source, Tags, Protocol):
@@ -55,7 +53,9 @@ class Loop:
 
     def swapped(self, swap: Swap) -> None:
         """Another version serves: told, and what the monitor says of the one before is over."""
-        self.moves.swapped(swap)
+        entry = self.moves.swapped(swap)
+        if self.retrainer is not None:
+            self.retrainer.moved(entry)
         self.sink.superseded(swap.served_model, swap.name, swap.after)
 
     def shadows(self) -> Sequence[Mapping[str, Any]]:
@@ -85,8 +85,9 @@ def loop(
     shadower = Shadower(challengers, telling.announce, clock, shadow_path(config.outcomes))
     moves = Moves(registry, telling.announce, clock)
     since = max((entry.at for entry in read_history(config.history, 1)), default=math.inf)
+    missed: list[Entry] = []
     for item, (name, alias) in zip(watched, names, strict=True):
-        moves.missed(name, alias, item.served_model, since)
+        missed += moves.missed(name, alias, item.served_model, since)
     for ranker in rankers.loaded():  # a version that was replaced meanwhile alarms no more
         telling.sink.superseded(ranker.served_model, ranker.name, str(ranker.version))
     with ExitStack() as undo:
@@ -100,32 +101,49 @@ def loop(
             retrainer = Retrainer(
                 config.retrain,
                 Commands(config.outcomes, config.tracking_uri),
-                lambda: of_order(telling.sink, decayed(telling.sink.standings(), watched, rankers)),
+                lambda: decayed(telling.sink.standings(), watched, rankers),
                 shadower.found,
                 telling.announce,
                 clock,
+                shadows_end(challengers, telling.announce, clock),
             )
+            for entry in missed:
+                retrainer.moved(entry)
             undo.callback(retrainer.close)
             retrainer.start()
         yield Loop(telling.sink, challengers, shadower, moves, retrainer)
 
 
-def of_order(sink: MonitoredStore, found: list[Decayed]) -> list[Decayed]:
-    """Without those that are degraded because most requests go unscored: no training mends that."""
-    if not found:
-        return []  # windows are measured for those in trouble alone
-    unscored = {snapshot.key: snapshot.cohort.unscored_share for snapshot in sink.snapshots()}
-    return [
-        one
-        for one in found
-        if not unscored.get(Key(one.served_model, one.ranker, one.version), 0.0) >= _UNSCORED
-    ]
+def shadows_end(
+    challengers: Challengers, announce: Callable[[Entry], None], clock: Callable[[], float]
+) -> Callable[[str, str, str], None]:
+    """For a challenger that came to nothing: it is scored no more, and that is told."""
+
+    def given_up(served_model: str, name: str, version: str) -> None:
+        if challengers.give_up(name, version):
+            announce(
+                Entry(
+                    at=clock(),
+                    kind="shadow",
+                    actor=ACTOR,
+                    served_model=served_model,
+                    before="scored",
+                    after="ended",
+                    ranker=name,
+                    version=version,
+                    message=f"version {version} is not scored in the shadow any more; the next "
+                    f"@{CHALLENGER} is",
+                )
+            )
+
+    return given_up
 
 
 def decayed(
     standings: Sequence[Standing], watched: Sequence[Watched], rankers: Rankers
 ) -> list[Decayed]:
-    """Versions that serve, follow an alias, and are ``degraded`` or worse as a whole.
+    """Versions that serve, follow an alias, and whose order is ``degraded`` or worse as a whole: no
+    training mends requests that go unscored.
 
     Of a pooled ranker none: it belongs to several served models, and the trouble of one is no
     reason to train for all of them.
@@ -133,13 +151,13 @@ def decayed(
     found = []
     for standing in standings:
         key = standing.key
-        if key.sliced or standing.state < State.DEGRADED:
+        if key.sliced or standing.of_order < State.DEGRADED:
             continue
         for item in watched:
             name, alias = name_and_alias(item.uri)
             if (item.served_model, name) != (key.served_model, key.ranker):
                 continue
             if str(rankers.of(key.served_model).ranker.version) == key.version:
-                state, outcomes = str(standing.state), standing.outcomes
+                state, outcomes = str(standing.of_order), standing.outcomes
                 found.append(Decayed(key.served_model, name, alias, key.version, state, outcomes))
     return found

@@ -7,7 +7,9 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from drift.retraining import (
     Phase,
     RetrainConfig,
     load_attempts,
+    retraining_lock,
     retraining_path,
     save_attempts,
 )
@@ -28,7 +31,12 @@ from serving.logs import failure
 
 log = logging.getLogger(__name__)
 
+#: What the registry's history has behind the name of who promoted.
+BY_RETRAINING = ", by retraining"
 _POLL_S = 2.0
+#: After so long a service has followed an alias.
+_FOLLOWED_S = 600.0
+_GIVEN_UP = (Phase.REFUSED, Phase.FAILED, Phase.ROLLED_BACK)
 #: Logs of so many attempts stay.
 _MOST_LOG_BYTES = 4 << 20
 
@@ -75,7 +83,7 @@ class Commands:
             user = getpass.getuser()
         except (OSError, KeyError):  # a container may not know its user
             user = "shortfirst"
-        return {**os.environ, "LOGNAME": f"{user}, by retraining"}
+        return {**os.environ, "LOGNAME": f"{user}{BY_RETRAINING}"}
 
     def _command(self, *arguments: str) -> list[str]:
         where = ["--tracking-uri", self.tracking_uri] if self.tracking_uri else []
@@ -91,6 +99,10 @@ class Retrainer:
     Each phase is on disk before it begins: after a restart an attempt goes on, or counts as failed
     when its process ended with the service, and the cooldown runs from then on as before.
 
+    ``given_up(served_model, ranker, version)`` is told of challengers that came to nothing. Of
+    several services on the same outcomes one retrains; the others say so, and take over when it has
+    ended.
+
     Raises ``ValueError`` when the file of attempts is something else.
     """
 
@@ -102,6 +114,7 @@ class Retrainer:
         shadowed: Callable[[str, str], tuple[int, Comparison | None]],
         announce: Callable[[Entry], None],
         clock: Callable[[], float],
+        given_up: Callable[[str, str, str], None] = lambda served_model, ranker, version: None,
         poll_s: float = _POLL_S,
     ) -> None:
         self._config = config
@@ -110,7 +123,10 @@ class Retrainer:
         self._shadowed = shadowed
         self._announce = announce
         self._clock = clock
+        self._given_up = given_up
         self._poll_s = poll_s
+        self._moves: deque[Entry] = deque()
+        self._waits = False
         self._file = retraining_path(commands.outcomes)
         self._log = commands.outcomes.with_name(commands.outcomes.name + ".retraining.log")
         self._attempts = load_attempts(self._file)
@@ -126,23 +142,68 @@ class Retrainer:
         if self._thread.is_alive():
             self._thread.join()
 
+    def moved(self, entry: Entry) -> None:
+        """A promotion or a rollback, whoever did it. Returns at once."""
+        self._moves.append(entry)
+
     def rows(self) -> list[dict[str, Any]]:
-        """The last attempt of each served model, JSON-ready."""
-        return [attempt.as_dict() for attempt in list(self._attempts.values())]
+        """The last attempt of each served model, JSON-ready; none while another one retrains."""
+        return (
+            [] if self._waits else [attempt.as_dict() for attempt in list(self._attempts.values())]
+        )
 
     # -- the thread ---------------------------------------------------------------------------
 
     def _work(self) -> None:
-        self._resume()
         while not self._closing.is_set():
+            with self._mine() as mine:
+                if mine:
+                    self._retrain()
+            self._closing.wait(self._poll_s)
+
+    @contextmanager
+    def _mine(self) -> Iterator[bool]:
+        """Whether nobody else retrains on these outcomes."""
+        with ExitStack() as held:
+            try:
+                mine = held.enter_context(retraining_lock(self._commands.outcomes))
+                if mine and self._waits:  # what the other one left
+                    self._attempts = load_attempts(self._file)
+            except (OSError, ValueError) as error:
+                log.error("retraining: %s", failure(error))
+                mine = False
+            else:
+                if not mine:
+                    self._moves.clear()  # the other one follows them, too
+                if not mine and not self._waits:
+                    log.warning(
+                        "another service retrains on %s: this one does not until that has ended",
+                        self._commands.outcomes.name,
+                    )
+                self._waits = not mine
+            yield mine
+
+    def _retrain(self) -> None:
+        self._resume()
+        said = ""
+        while not self._closing.is_set():
+            trouble = ""
             try:
                 self.step()
             except Exception as error:  # the thread has to live on
-                log.error("retraining: %s", failure(error))
+                trouble = failure(error)
+                if trouble != said:  # once, not every time
+                    log.error("retraining: %s", trouble)
+            said = trouble
             self._closing.wait(self._poll_s)
+        try:
+            self._follow()  # what was moved last is not forgotten
+        except Exception as error:
+            log.error("retraining: %s", failure(error))
 
     def step(self) -> None:
         """Whatever is to be done now, which may take as long as training does."""
+        self._follow()
         decayed = {one.served_model: one for one in self._decayed()}
         for attempt in list(self._attempts.values()):
             if not attempt.phase.over and not self._closing.is_set():
@@ -150,8 +211,15 @@ class Retrainer:
         for one in decayed.values():
             last = self._attempts.get(one.served_model)
             if last is not None and (
-                not last.phase.over or last.resting(self._clock(), self._config)
+                not last.phase.over
+                or last.resting(self._clock(), self._config)
+                or last.holds(one.version)
             ):
+                continue
+            if last is not None and last.phase is Phase.PROMOTED and last.version == one.version:
+                # It serves again, and nobody said why; or still, for a moment.
+                if self._clock() - last.since > _FOLLOWED_S:
+                    self._keep(last.rolled_back(one.version, self._clock()), last.phase)
                 continue
             self._begin(one, last)
 
@@ -159,13 +227,39 @@ class Retrainer:
         for attempt in list(self._attempts.values()):
             if attempt.phase is Phase.TRAINING:
                 self._go(attempt, Phase.FAILED, "the service ended while it trained")
+            elif attempt.phase in _GIVEN_UP and attempt.challenger:
+                self._given_up(attempt.served_model, attempt.ranker, attempt.challenger)
+
+    def _follow(self) -> None:
+        """Going back from what was promoted here holds that served model; a promotion by somebody
+        frees it."""
+        while self._moves:
+            entry = self._moves[0]
+            last = self._attempts.get(entry.served_model)
+            if last is not None and last.ranker == entry.ranker:
+                ours = (last.phase is Phase.PROMOTED and last.challenger == entry.before) or (
+                    last.own and last.version == entry.before
+                )
+                if entry.kind == "rollback" and ours:
+                    self._keep(last.rolled_back(entry.after, self._clock()), last.phase)
+                elif (
+                    entry.kind == "promotion"
+                    and last.phase is Phase.ROLLED_BACK
+                    and not entry.actor.endswith(BY_RETRAINING)
+                ):
+                    self._keep(last.released(entry.after, self._clock()), last.phase)
+            self._moves.popleft()
 
     def _begin(self, one: Decayed, last: Attempt | None) -> None:
         now = self._clock()
-        fruitless = last.fruitless if last is not None and last.version == one.version else 0
+        fruitless, own = 0, False
+        if last is not None:
+            promoted = last.phase is Phase.PROMOTED and last.challenger == one.version
+            own = promoted or (last.own and last.version == one.version)
+            fruitless = last.fruitless if last.version == one.version else 0
         attempt = Attempt(
             one.served_model, one.ranker, one.alias, one.version, Phase.GATHERING, now, now,
-            one.state, one.outcomes, fruitless=fruitless,
+            one.state, one.outcomes, fruitless=fruitless, own=own,
             reasons=(f"version {one.version} is {one.state}",
                      f"training begins after {self._config.gather:,} more outcomes"),
         )  # fmt: skip
@@ -267,6 +361,8 @@ class Retrainer:
         save_attempts(self._file, kept)  # first: what was not written must not begin
         self._attempts = kept
         self._announce(attempt.entry(before))
+        if attempt.phase in _GIVEN_UP and attempt.challenger:
+            self._given_up(attempt.served_model, attempt.ranker, attempt.challenger)
         return attempt
 
 

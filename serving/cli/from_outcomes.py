@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Tags of a run: what the champion of that time was trained with, so that the next can be told.
 _FORMER = "former."
+#: No run takes so long.
+_LEFT_S = 7 * 86_400.0
 
 
 def stores(store: str, prompts: Path | None) -> tuple[Path, Path]:
@@ -142,17 +145,16 @@ def _run(
     plan: Retraining, settings: Configuration, registry: Registry, tags: Mapping[str, str]
 ) -> Result:
     import getpass
-    import shutil
     from datetime import UTC, datetime
 
     from serving.paths import Home
     from training import pipeline
     from training.encoder.watch import Interrupted
 
-    # Not to be gone on with: by then there is newer traffic.
-    workdir = Home.resolve().cache / "training" / f"{plan.job.name}-outcomes"
-    shutil.rmtree(workdir, ignore_errors=True)
-    with tables.stages() as progress:
+    with (
+        _workdir(Home.resolve().cache / "training", plan.job.name) as workdir,
+        tables.stages() as progress,
+    ):
         try:
             result = pipeline.run(
                 plan.job,
@@ -167,8 +169,27 @@ def _run(
             )
         except Interrupted as stopped:
             raise console.UserError(str(stopped), status=130) from None
-    shutil.rmtree(workdir, ignore_errors=True)
     return result
+
+
+@contextmanager
+def _workdir(folder: Path, name: str) -> Iterator[Path]:
+    """For this run alone: a service may retrain meanwhile. Gone at the end, for nobody is to go on
+    with it: by then there is newer traffic. So are those of runs that were killed long ago."""
+    import os
+    import shutil
+    import tempfile
+    import time
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(f"{name}-outcomes-*"):
+        if time.time() - left.stat().st_mtime > _LEFT_S:
+            shutil.rmtree(left, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=f"{name}-outcomes-{os.getpid()}-", dir=folder))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def _judged(registry: Registry, result: Result, recent: Recent, force: bool) -> Result:

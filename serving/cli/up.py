@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from serving.cli.act_flags import Act
+from serving.cli.rank_flags import AllowHosts
 from serving.cli.retain_prompts import RetainPrompts
 
 
@@ -19,6 +20,7 @@ def up(
     policy: Annotated[str, typer.Option(help="As of shortfirst engine.")] = "boost",
     act: Act = True,
     retain_prompts: RetainPrompts = 0.0,
+    allow_host: AllowHosts = None,
 ) -> None:
     """Prepare the model and train rankers if there are none, then serve until Ctrl-C.
 
@@ -55,6 +57,7 @@ def up(
         return ["serve", *rankers.to_serve(), "--host", host, "--port", port,
                 "--metrics-port", str(metrics_port), "--act" if act else "--no-act",
                 "--retain-prompts", str(retain_prompts),
+                *(part for name in allow_host or () for part in ("--allow-host", name)),
                 "--drain-seconds", "8"]  # fmt: skip
 
     try:

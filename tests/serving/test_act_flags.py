@@ -51,3 +51,9 @@ def test_help_tells_of_it(command: str) -> None:
     found = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"})
     assert found.exit_code == 0
     assert "--no-act" in found.output
+
+
+def test_the_name_that_a_refusal_advises_to_allow_is_an_option_of_both() -> None:
+    for command in ("serve", "up"):
+        found = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
+        assert "--allow-host" in found.output, command

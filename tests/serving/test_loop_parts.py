@@ -23,10 +23,11 @@ from drift.retraining import Attempt, Phase, RetrainConfig, retraining_path, sav
 from drift.shadow import shadow_path
 from ranker.length_ranker import POOLED
 from serving import rank_server
+from serving.challengers import Challengers
 from serving.cli import app, console
 from serving.dashboard.document import Reading
 from serving.drain import StopSignal
-from serving.loop import LoopConfig, decayed, loop, of_order
+from serving.loop import LoopConfig, decayed, loop, shadows_end
 from serving.messages import outcome_message
 from serving.moves import UNKNOWN, Moves
 from serving.rank_server import RankServerConfig
@@ -186,10 +187,9 @@ def test_no_training_mends_requests_that_go_unscored(tmp_path):
             make_stream(600, 0.6, 2, start=500, served_model="sharegpt", scored=False)
         )
         running.sink.flush()
-        found = decayed(running.sink.standings(), own, rankers)
-        assert [one.state for one in found] == ["fcfs"]
-        assert of_order(running.sink, found) == []
-        assert of_order(running.sink, []) == []
+        standings = running.sink.standings()
+        assert [str(s.state) for s in standings if not s.key.sliced] == ["fcfs"]
+        assert decayed(standings, own, rankers) == []
 
 
 async def test_a_server_tries_promotes_and_rolls_back_and_all_of_it_is_told(tmp_path):
@@ -268,6 +268,26 @@ async def test_a_server_tries_promotes_and_rolls_back_and_all_of_it_is_told(tmp_
     assert ("rollback", "bob", "1") in kinds
     logged = [json.loads(line) for line in told.events.read_text().splitlines()]
     assert {"shadow", "promotion", "rollback"} <= {line["kind"] for line in logged}
+
+
+def test_a_challenger_that_came_to_nothing_is_scored_no_more_and_that_is_told_once():
+    registry, said = Registered(), list[Entry]()
+    registry.aliases["challenger"] = "2"
+    challengers = Challengers(registry, [NAME])
+    given_up = shadows_end(challengers, said.append, lambda: 5.0)
+    challengers.look()
+    assert challengers.of(NAME) is not None
+    for _ in range(2):
+        given_up("sharegpt", NAME, "2")
+        assert challengers.of(NAME) is None
+        challengers.look()
+        assert challengers.of(NAME) is None
+    assert [(e.kind, e.after, e.version, e.at) for e in said] == [("shadow", "ended", "2", 5.0)]
+    registry.aliases["challenger"] = "3"
+    challengers.look()
+    tried = challengers.of(NAME)
+    assert tried is not None
+    assert tried.version == "3"
 
 
 # -- the command line -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from drift.comparison import Comparison, Gap, Rivals, Verdict
 from drift.entry import Entry
 from drift.retraining import Attempt, Phase, RetrainConfig, load_attempts, retraining_path
 from serving import background
-from serving.retrain import Commands, Decayed, Retrainer
+from serving.retrain import BY_RETRAINING, Commands, Decayed, Retrainer
 
 CONFIG = RetrainConfig(gather=50, shadow=20, cooldown_s=100.0)
 
@@ -56,6 +56,7 @@ class World:
     decayed: list[Decayed] = field(default_factory=list)
     pairs: int = 0
     found: Comparison | None = None
+    given_up: list[tuple[str, str, str]] = field(default_factory=list)
     said: list[Entry] = field(default_factory=list)
     config: RetrainConfig = CONFIG
 
@@ -69,7 +70,8 @@ class World:
         return Retrainer(
             self.config, commands, lambda: self.decayed,
             lambda served_model, version: (self.pairs, self.found),
-            self.said.append, lambda: self.now, poll_s=0.01,
+            self.said.append, lambda: self.now,
+            lambda *challenger: self.given_up.append(challenger), poll_s=0.01,
         )  # fmt: skip
 
     def degraded(self, outcomes: int, version: str = "1") -> None:
@@ -151,6 +153,7 @@ def test_a_refusal_gives_the_gate_s_reasons_and_each_one_doubles_the_pause(world
     assert tried() == 1
     assert world.said[-1].after == "refused"
     assert world.said[-1].reasons == ("tau-b: orders worse by 0.050",)
+    assert world.given_up == [("m", "length-ranker", "2")]
     world.now += 99.0
     assert tried() == 1
     world.now += 2.0
@@ -226,6 +229,7 @@ def test_what_waits_too_long_goes_on_and_what_got_well_is_left_alone(world):
     assert world.phases[-1] == "promoted"
 
     world.now += 1e6
+    world.degraded(100, version="2")
     retrainer.step()
     assert world.phases[-1] == "gathering"
     world.decayed = []
@@ -252,7 +256,100 @@ def test_a_restart_in_the_middle_neither_loops_nor_forgets(world):
     assert world.phases == ["gathering", "training", "trained", "promoting", "promoted"]
     world.now += 101.0
     fourth.step()
-    assert world.phases[-1] == "gathering"  # still degraded after the cooldown
+    assert world.phases[-1] == "promoted"  # who follows the alias may take its time
+    world.now += 500.0
+    fourth.step()
+    assert world.phases[-1] == "rolled back"  # the old one serves, and nobody said why
+    world.degraded(10, version="3")
+    world.now += 101.0
+    fourth.step()
+    assert world.phases[-1] == "gathering"
+
+
+def moved(kind: str, before: str, after: str, actor: str = "ann", at: float = 0.0) -> Entry:
+    return Entry(at, kind, actor, "m", before, after, "length-ranker", after)
+
+
+def promoted(world: World) -> Retrainer:
+    """Version 1 was degraded, version 2 serves."""
+    world.config = RetrainConfig(gather=0, shadow=0, cooldown_s=100.0)
+    world.degraded(100)
+    retrainer = world.made()
+    for _ in range(3):
+        retrainer.step()
+    assert world.kept.phase is Phase.PROMOTED
+    retrainer.moved(moved("promotion", "1", "2", f"svc{BY_RETRAINING}"))
+    world.decayed = []
+    retrainer.step()
+    return retrainer
+
+
+def test_who_rolls_back_what_was_promoted_has_the_last_word(world):
+    retrainer = promoted(world)
+    retrainer.moved(moved("rollback", "2", "1"))
+    world.degraded(200)
+    retrainer.step()
+    again = world.made()  # after a restart, too
+    for _ in range(5):
+        again.step()
+        world.now += 1e6
+    assert world.phases[-2:] == ["promoted", "rolled back"]
+    assert (world.kept.fruitless, world.kept.version, world.kept.challenger) == (1, "1", "2")
+    assert "not retrained until somebody promotes" in world.said[-1].reasons[0]
+    assert world.given_up[-1] == ("m", "length-ranker", "2")
+    again.moved(moved("promotion", "1", "7", f"svc{BY_RETRAINING}"))  # is nobody
+    again.step()
+    assert world.phases[-1] == "rolled back"
+    again.moved(moved("promotion", "1", "3"))
+    again.step()
+    assert world.phases[-1] == "recovered"
+    world.now += 101.0
+    again.step()
+    assert world.phases[-1] == "gathering"
+    assert world.kept.fruitless == 1
+
+
+def test_a_new_version_that_decays_is_retrained_whatever_was_rolled_back(world):
+    retrainer = promoted(world)
+    retrainer.moved(moved("rollback", "2", "1"))
+    retrainer.step()
+    world.now += 101.0
+    world.degraded(10, version="4")
+    retrainer.step()
+    assert (world.phases[-1], world.kept.version, world.kept.own) == ("gathering", "4", False)
+
+
+def test_a_rollback_counts_while_the_promoted_version_is_replaced_itself(world):
+    retrainer = promoted(world)
+    world.now += 101.0
+    world.config = RetrainConfig(gather=1000)
+    world.degraded(300, version="2")
+    retrainer.step()
+    assert (world.phases[-1], world.kept.own, world.kept.fruitless) == ("gathering", True, 0)
+    retrainer.moved(moved("rollback", "2", "1"))
+    world.degraded(400)
+    retrainer.step()
+    assert world.phases[-1] == "rolled back"
+    assert world.kept.holds("1")
+
+
+def test_of_two_services_on_one_store_one_retrains_and_the_other_takes_over(world, caplog):
+    world.degraded(100)
+    first, second = world.made(), world.made()
+    first.start()
+    until(lambda: world.phases == ["gathering"])
+    second.start()
+    until(lambda: "another service retrains on outcomes.db" in caplog.text)
+    assert (second.rows(), len(first.rows())) == ([], 1)
+    first.close()
+    until(lambda: bool(second.rows()))
+    world.pairs = 20
+    world.degraded(200)
+    until(lambda: world.phases[-1] == "promoted")
+    second.close()
+    assert world.phases == ["gathering", "training", "trained", "promoting", "promoted"]
+    assert caplog.text.count("another service retrains") == 1
+    assert not list(world.folder.glob("*.out"))
 
 
 def test_the_child_is_gone_when_the_service_stops_and_counts_as_failed(world, monkeypatch):

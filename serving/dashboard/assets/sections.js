@@ -62,6 +62,7 @@ const shadows = (rows) => rows.length
 const PHASES = {
   gathering: "waits for outcomes of the new traffic", training: "trains", trained: "trained; compared on live traffic",
   promoting: "asks the gate", promoted: "promoted", refused: "refused", failed: "failed", recovered: "not needed any more",
+  "rolled back": "was rolled back; waits until somebody promotes a version",
 };
 const retrained = (rows) => rows.map((r) => h("p", {}, "Retraining of ", given(r.ranker), " version ", given(r.version), ": ",
   h("strong", {}, PHASES[r.phase] || visible(r.phase)), " since ", when(r.since), ". ", visible([...r.reasons, r.gate].filter(Boolean).join("; "))));
