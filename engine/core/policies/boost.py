@@ -13,12 +13,13 @@ Three parts, each of which can be switched off:
 
 A forecast's ``trust`` scales all three for its request: the share of the tier it may be in, 1/gamma
 and patience; its label moves towards the middle one. With trust 1 nothing changes; with trust 0 the
-request goes right behind the tier, in order of arrival.
+request goes as one without a forecast does: those by arrival, and in the middle of the others.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from engine.core.backlog import Backlog
 from engine.core.costs import CostModel
@@ -29,6 +30,7 @@ from engine.core.policies.label import Known, known, weighed
 from engine.core.policies.mlfq import Mlfq
 from engine.core.policies.population import Population
 from engine.core.policies.tier_guard import TierGuard
+from engine.core.policies.unscored import Unscored
 from engine.core.request import Request, Status
 from ranker.types import FinishReason, Forecast
 
@@ -43,7 +45,7 @@ _STEPS = 16
 
 class Boost(Static):
     """See the module. A request without a forecast is one of which nothing is known: it has no
-    boost, and among labels the middle one.
+    boost, and among labels the middle one, at which such requests go by arrival.
 
     A forecast that says the same of every request is none either: while the remembered arrivals
     carry one and the same distribution, the order is FCFS although their prompts differ. One of
@@ -64,6 +66,7 @@ class Boost(Static):
         self._guard = TierGuard()
         self._population = Population(config.memory)
         self._known: dict[str, Known] = {}
+        self._unscored = Unscored()
         self._overdue: set[str] = set()
         self._ranker: tuple[str, str] | None = None
         self._said: tuple[float, ...] = ()
@@ -99,12 +102,13 @@ class Boost(Static):
         forecast = weighed(request)
         if forecast is not None:
             self._know(request, forecast)
+            self._unscored.forget(request)
         else:
             self._known.pop(request.id, None)  # trust fell while it waited
 
     def key(self, request: Request) -> Key:
-        """``(0, label)`` inside the tier, ``(1, arrival)`` when overdue or of trust 0, ``(2, …)``
-        behind: label, arrival, or boosted arrival. With ``mlfq`` one that runs by a forecast has
+        """``(0, label)`` inside the tier, ``(1, arrival)`` when overdue, ``(2, …)`` behind:
+        label, arrival, or boosted arrival. With ``mlfq`` one that runs by a forecast has
         ``(-1, arrival)``: nobody takes its slot."""
         shortest_first = self.config.k == 0.0
         forecast = weighed(request)
@@ -119,10 +123,10 @@ class Boost(Static):
             return (2.0, seen.length if shortest_first else request.arrival)
         if request.id in self._overdue:
             return (1.0, request.arrival)
-        if seen is None and request.forecast is not None:
-            return (1.0 if shortest_first else 2.0, request.arrival)
+        if seen is None and shortest_first:
+            return (2.0, self._unscored.place(request, self._population.middle))
         if seen is None:
-            return (2.0, self._population.middle if shortest_first else request.arrival)
+            return (2.0, request.arrival)
         if self._is_express(seen):
             return (0.0, seen.label)
         if shortest_first:
@@ -136,8 +140,12 @@ class Boost(Static):
 
     def patience(self, request: Request) -> Starvation | None:
         forecast = weighed(request)
-        if self.starvation is None or self.starvation.seconds is None or forecast is None:
+        if self.starvation is None or self.starvation.seconds is None:
             return self.starvation
+        if forecast is None:
+            if self.config.k != 0.0 or self._levels is not None:
+                return self.starvation
+            return Starvation(seconds=self._unscored.patience(request, self.starvation.seconds))
         return Starvation(seconds=self.starvation.seconds * max(forecast.trust, 1e-6))
 
     def starved(self, request: Request) -> None:
@@ -145,6 +153,7 @@ class Boost(Static):
 
     def observe(self, request: Request, now: float) -> None:
         self._overdue.discard(request.id)
+        self._unscored.forget(request)
         if self._levels is not None:
             self._levels.observe(request, now)
         seen = self._known.pop(request.id, None)
@@ -199,6 +208,10 @@ class Boost(Static):
     def _know(self, request: Request, forecast: Forecast) -> Known:
         seen = self._known.get(request.id)
         if seen is not None and seen.forecast is forecast:
+            return seen
+        if seen is not None and replace(forecast, trust=seen.forecast.trust) == seen.forecast:
+            # Only trust changed: it says nothing new of the request, nor of how arrivals look.
+            self._known[request.id] = seen = seen._replace(forecast=forecast)
             return seen
         seen = known(forecast, request.prompt_tokens, self._cost, self._batch, self.config.brevity)
         self._known[request.id] = seen

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
-from engine.core.distrust import Distrust
 from engine.core.policies import Boost, BoostConfig, Fcfs, make
 from engine.core.policies.boost import EXPRESS
 from engine.core.request import Request, Status
-from engine.core.scheduler import Scheduler
 from engine.simulator import simulate
 from ranker.types import LEVELS, FinishReason, Forecast
 
@@ -234,58 +232,3 @@ def test_mlfq_serves_short_ones_sooner_than_arrival_does_and_loses_nobody() -> N
     short = [r for r in requests if r.forecast.trust == 0.0 and r.true_tokens <= 20]  # type: ignore[union-attr,operator]
     mean = {m: sum(done[m][r.id] - r.arrival for r in short) / len(short) for m in done}
     assert mean[True] < mean[False]
-
-
-# -- those who wait when trust falls ---------------------------------------------------------------
-
-
-def queue(policy: Boost | Fcfs, requests: list[Request]) -> list[str]:
-    """Ids in the order in which an engine with one slot serves what came while it was busy."""
-    scheduler, order = Scheduler(SchedulerConfig(1, 4096, 16, 4096), policy), []
-    scheduler.add(Request("busy", 0.0, 1))
-    now = 0.0
-    scheduler.commit(scheduler.schedule(now), {}, now)
-    for each in requests:
-        scheduler.add(each, each.arrival)
-    scheduler.check_integrity()
-    scheduler.abort("busy", now)
-    while len(order) < len(requests):
-        now += 1.0
-        plan = scheduler.schedule(now)
-        (name,) = {step.request_id for step in plan.steps}
-        order.append(name)
-        scheduler.commit(plan, {name: FinishReason.STOP}, now)
-    return order
-
-
-def tenants(*said: tuple[str, float, float]) -> list[Request]:
-    """Tenant, forecast in tokens and trust of each, in order of arrival."""
-    return [
-        Request(f"{tenant}{i}", 0.1 * i, 5, forecast(tokens, trust), tenant=tenant)
-        for i, (tenant, tokens, trust) in enumerate(said)
-    ]
-
-
-def test_when_trust_falls_those_of_the_tenant_who_wait_are_ordered_by_arrival_too() -> None:
-    policy = learned(BoostConfig(tier=0.0, k=0.0))
-    said = [("a", 900.0, 1.0), ("b", 800.0, 1.0), ("a", 50.0, 1.0), ("b", 60.0, 1.0)]
-    assert queue(learned(policy.config), tenants(*said)) == ["a2", "b3", "b1", "a0"]
-    fell = queue(learned(policy.config), tenants(*said, ("a", 10.0, 0.0)))
-    assert fell == ["a0", "a2", "a4", "b3", "b1"]
-
-
-def test_trust_that_rises_changes_nothing_for_those_who_wait() -> None:
-    said = [("a", 900.0, 0.0), ("a", 50.0, 0.0), ("a", 10.0, 1.0)]
-    assert queue(learned(BoostConfig(tier=0.0, k=0.0)), tenants(*said)) == ["a0", "a1", "a2"]
-
-
-def test_slices_are_remembered_up_to_a_bound() -> None:
-    distrust = Distrust(most=3)
-    for i in range(10):
-        assert distrust.arrived(tenants((f"t{i}", 9.0, 0.5))[0], []) == []
-    assert len(distrust._newest) == 3
-    high, low = tenants(("t9", 9.0, 1.0), ("t9", 9.0, 0.2))
-    distrust.arrived(high, [])
-    ((found, said),) = distrust.arrived(low, [high, low])
-    assert found is high
-    assert said.trust == 0.2
