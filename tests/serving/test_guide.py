@@ -14,6 +14,7 @@ from prometheus_client.exposition import generate_latest
 
 from drift.acting.config import ActConfig
 from drift.acting.metrics import ActingCollector
+from drift.acting.standing import Standing
 from drift.config import MonitorConfig
 from drift.entry import Entry
 from drift.key import Key
@@ -182,3 +183,40 @@ async def test_trouble_with_acting_fails_no_answer_and_tells_no_prompt(
     assert len(answer.forecasts) == 1
     assert "as the ranker made them" in caplog.text
     assert SECRET not in caplog.text
+
+
+class Moment:
+    """What a guide asks, and how often."""
+
+    def __init__(self) -> None:
+        self.work = Inline()
+        self.alerts, self.asked, self.now = 0, 0, 100.0
+
+    def standings(self) -> list[Standing]:
+        self.asked += 1
+        return []
+
+    def recent(self, key: Key) -> tuple[Outcome, ...]:
+        return ()
+
+
+def test_the_monitor_is_asked_once_a_second_and_at_once_upon_an_alert() -> None:
+    watched = Moment()
+    guide = Guide(watched, ActConfig(), lambda entry: None, lambda: watched.now)
+    for _ in range(400):  # a report of 50 outcomes every 10 ms
+        watched.now += 0.01
+        guide.told(50)
+    assert 4 <= watched.asked <= 6
+    asked = watched.asked
+    guide.told(50)
+    assert watched.asked == asked
+    watched.alerts += 1
+    guide.told(0)
+    guide.told(50)
+    assert watched.asked == asked + 1, "once for each"
+    watched.now += 1.0
+    guide.told(0)
+    assert watched.asked == asked + 2, "what came meanwhile is still to be looked at"
+    watched.now += 1.0
+    guide.told(0)
+    assert watched.asked == asked + 2, "nothing came"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from drift.entry import Entry
 from drift.retraining import Attempt, Phase, RetrainConfig, load_attempts, retraining_path
 from serving import background
 from serving.retrain import BY_RETRAINING, Commands, Decayed, Retrainer
+from tests.serving.parts import SECRET
 
 CONFIG = RetrainConfig(gather=50, shadow=20, cooldown_s=100.0)
 
@@ -60,7 +62,7 @@ class World:
     said: list[Entry] = field(default_factory=list)
     config: RetrainConfig = CONFIG
 
-    def made(self) -> Retrainer:
+    def made(self, decayed: Callable[[], list[Decayed]] | None = None) -> Retrainer:
         script = self.folder / "script.py"
         script.write_text(SCRIPT)
         commands = Commands(
@@ -68,7 +70,7 @@ class World:
             lambda arguments: [sys.executable, str(script), *arguments],
         )  # fmt: skip
         return Retrainer(
-            self.config, commands, lambda: self.decayed,
+            self.config, commands, decayed or (lambda: self.decayed),
             lambda served_model, version: (self.pairs, self.found),
             self.said.append, lambda: self.now,
             lambda *challenger: self.given_up.append(challenger), poll_s=0.01,
@@ -473,3 +475,26 @@ def _alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
+
+
+def test_the_same_trouble_is_logged_once(tmp_path, caplog):
+    seen, enough = [], threading.Event()
+
+    def decayed():
+        seen.append(None)
+        if len(seen) >= 10:
+            enough.set()
+        if len(seen) == 5:
+            return []  # well, for once
+        if len(seen) > 7:
+            raise OSError(SECRET)
+        raise KeyError(SECRET)
+
+    retrainer = World(tmp_path).made(decayed)
+    with caplog.at_level(logging.ERROR, "serving.retrain"):
+        retrainer.start()
+        assert enough.wait(60)
+        retrainer.close()
+    kinds = [record.getMessage().split()[1] for record in caplog.records]
+    assert kinds == ["KeyError", "KeyError", "OSError"]
+    assert SECRET not in caplog.text
