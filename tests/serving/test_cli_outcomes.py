@@ -161,9 +161,18 @@ def test_the_gate_lets_it_serve_and_the_old_one_not_again(shifted):
 
 def test_former_data_that_is_gone_is_done_without(shifted):
     shifted.log.rename(shifted.log.with_name("away.jsonl"))
+    folder = shifted.home / "cache" / "training"
+    at_work, left = (folder / f"{NAME}-outcomes-{pid}-x" for pid in (1, 2))
+    for one in (at_work, left):
+        one.mkdir(parents=True)
+        (one / "checkpoint").touch()
+    os.utime(left, (0.0, 0.0))
     done = shifted.run("train", "--from-outcomes", "--no-promote", *shifted.config)
     assert "Without the data that the champion was trained with" in done.said
     assert "former.data" in shifted.registry().run_tags(NAME, "3")
+    # Another run's checkpoints are its own; what a killed one left long ago goes, as ours do.
+    assert (at_work / "checkpoint").exists()
+    assert [one.name for one in folder.iterdir()] == [at_work.name]
 
 
 def test_what_is_missing_is_said_before_anything_is_trained(user):
