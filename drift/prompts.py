@@ -12,6 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -152,15 +153,11 @@ class PromptStore:
     def close(self) -> None:
         """Empty the log of what was deleted, and close the file. Closing twice is harmless."""
         with self._lock:
-            try:
+            # It was closed before, or the disk is in trouble: the next start empties it.
+            with suppress(sqlite3.Error):
                 if self._stale:
                     self._stale = not _emptied(self._db, _EMPTY_WAIT_S)
-            except (
-                sqlite3.Error
-            ):  # closed before, or the disk is in trouble: the next start does it
-                pass
-            finally:
-                self._db.close()
+            self._db.close()
 
     def _deleted(self, count: int, now: float) -> None:
         """Deleted text is zeros in the file, and as it was in the log until that is emptied.
@@ -171,7 +168,8 @@ class PromptStore:
             self._stale = self._stale or count > 0
             if self._stale and not 0.0 <= now - self._emptied < EMPTY_EVERY_S:
                 self._emptied = now
-                self._stale = not _emptied(self._db, _EMPTY_WAIT_S)
+                with suppress(sqlite3.Error):  # what was put is on disk: this is tried again
+                    self._stale = not _emptied(self._db, _EMPTY_WAIT_S)
 
     def _held(self) -> tuple[int, int]:
         with self._lock:

@@ -133,14 +133,16 @@ class Attempt:
             fruitless=fruitless,
         )
 
-    def rolled_back(self, version: str, at: float) -> Attempt:
-        """``version`` serves again, in the place of one that was promoted by retraining."""
+    def rolled_back(self, version: str, at: float, *, seen: bool = True) -> Attempt:
+        """``version`` serves again, in the place of one that was promoted by retraining. ``seen``:
+        somebody was seen to move the alias; else nobody knows why it serves."""
         undone = self.challenger if self.phase is Phase.PROMOTED else self.version
         after = self.to(
             Phase.ROLLED_BACK,
             at,
-            f"version {undone}, which was promoted by retraining, was rolled back to {version}: "
-            f"version {version} is not retrained until somebody promotes one",
+            f"version {undone}, which was promoted by retraining, "
+            + (f"was rolled back to {version}: " if seen else f"does not serve, {version} does: ")
+            + f"version {version} is not retrained until somebody promotes one",
         )
         return replace(after, version=version, challenger=undone, own=False)
 

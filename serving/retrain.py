@@ -127,6 +127,7 @@ class Retrainer:
         self._poll_s = poll_s
         self._moves: deque[Entry] = deque()
         self._waits = False
+        self._trouble = ""
         self._file = retraining_path(commands.outcomes)
         self._log = commands.outcomes.with_name(commands.outcomes.name + ".retraining.log")
         self._attempts = load_attempts(self._file)
@@ -170,8 +171,10 @@ class Retrainer:
                 if mine and self._waits:  # what the other one left
                     self._attempts = load_attempts(self._file)
             except (OSError, ValueError) as error:
-                log.error("retraining: %s", failure(error))
-                mine = False
+                mine, trouble = False, failure(error)
+                if trouble != self._trouble:  # once, not every time
+                    log.error("retraining: %s", trouble)
+                self._trouble = trouble
             else:
                 if not mine:
                     self._moves.clear()  # the other one follows them, too
@@ -219,7 +222,7 @@ class Retrainer:
             if last is not None and last.phase is Phase.PROMOTED and last.version == one.version:
                 # It serves again, and nobody said why; or still, for a moment.
                 if self._clock() - last.since > _FOLLOWED_S:
-                    self._keep(last.rolled_back(one.version, self._clock()), last.phase)
+                    self._keep(last.rolled_back(one.version, self._clock(), seen=False), last.phase)
                 continue
             self._begin(one, last)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -183,8 +183,9 @@ def _workdir(folder: Path, name: str) -> Iterator[Path]:
 
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.glob(f"{name}-outcomes-*"):
-        if time.time() - left.stat().st_mtime > _LEFT_S:
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(OSError):  # another run takes it away, too
+            if time.time() - left.stat().st_mtime > _LEFT_S:
+                shutil.rmtree(left)
     made = Path(tempfile.mkdtemp(prefix=f"{name}-outcomes-{os.getpid()}-", dir=folder))
     try:
         yield made
@@ -195,7 +196,6 @@ def _workdir(folder: Path, name: str) -> Iterator[Path]:
 def _judged(registry: Registry, result: Result, recent: Recent, force: bool) -> Result:
     """With the gate's verdict on recent outcomes, and the promotion where it came to one."""
     import getpass
-    from contextlib import suppress
     from datetime import UTC, datetime
 
     from training import gate
