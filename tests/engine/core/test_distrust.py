@@ -138,8 +138,8 @@ deeds = st.tuples(
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-@settings(max_examples=80, deadline=None)
-@given(plan=st.lists(deeds, max_size=50))
+@settings(max_examples=30, deadline=None)
+@given(plan=st.lists(deeds, max_size=30))
 def test_in_the_end_all_have_the_trust_that_they_would_have_had_at_once(
     at_once: bool, plan: list[tuple[str, int, str, str, float, int]]
 ) -> None:
@@ -171,15 +171,14 @@ def test_in_the_end_all_have_the_trust_that_they_would_have_had_at_once(
             scheduler.abort(name, 0.0)
             del held[name], expected[name]
         elif held:
-            before = where(held[name])
             if deed == "move":
                 scheduler.move(name, str(lane), 0.0)
             else:
                 scheduler.reforecast(name, said)
                 expected[name] = trust
-            if where(held[name]) != before and not any(
+            if not any(
                 where(held[other]) == where(held[name]) for other in held if other != name
-            ):
+            ):  # alone, it begins a slice anew
                 newest[where(held[name])] = 1.0
         scheduler.check_integrity()
         if at_once:

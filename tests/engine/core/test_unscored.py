@@ -20,7 +20,7 @@ ONE_BY_ONE = SchedulerConfig(1, 4096, 16, 4096)
 SETTINGS = ["balanced", "fast"]
 
 
-def shared(trust: float | None, seed: int = 5, count: int = 300) -> list[Request]:
+def shared(trust: float | None, seed: int = 5, count: int = 200) -> list[Request]:
     """Every other request is of a healthy tenant; the other tenant's have ``trust``, None: no
     forecast at all. Lengths and load change on the way, and so do the middle label and patience."""
     rng, made, now = random.Random(seed), [], 0.0
@@ -53,12 +53,12 @@ def test_a_tenant_without_trust_does_not_overtake_healthy_ones(setting: str) -> 
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 10**6), some=st.integers(1, 9))
 def test_those_without_trust_or_forecast_go_by_arrival_among_themselves(
     setting: str, seed: int, some: int
 ) -> None:
-    requests = shared(0.0, seed, 150)
+    requests = shared(0.0, seed, 100)
     for each in requests:
         if int(each.id) % 2 and int(each.id) % some == 0:
             each.forecast = None
