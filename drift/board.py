@@ -17,21 +17,21 @@ from drift.figures import (
     Faults,
     Interval,
     Level,
+    Past,
     Point,
     ReporterRow,
     Series,
     Shift,
     Version,
     Worth,
-    known,
 )
-from drift.harm import lost
 from drift.key import Key
-from drift.monitor import Monitor, Snapshot
+from drift.rows import past, point, series, version, worths
+from drift.snapshot import Snapshot
 from drift.states import State
-from drift.stream import Point as Look
 from drift.survivors import Survival
-from drift.valuer import Valuer
+from drift.valuer import Values
+from drift.view import View
 
 __all__ = [
     "SCHEMA",
@@ -43,6 +43,7 @@ __all__ = [
     "Interval",
     "Level",
     "ModelBoard",
+    "Past",
     "Point",
     "ReporterRow",
     "Series",
@@ -89,6 +90,7 @@ class ModelBoard:
     slices: tuple[Series, ...]
     history: tuple[Point, ...]
     worth: tuple[Worth, ...]
+    past: tuple[Past, ...]
     calibration: tuple[Level, ...]
     bands: tuple[Band, ...]
     density: Density
@@ -117,8 +119,8 @@ class Board:
 
 
 def board(
-    monitor: Monitor,
-    valuer: Valuer,
+    view: View,
+    values: Values,
     at: float,
     reporters: Sequence[ReporterRow] = (),
     faults: Faults | None = None,
@@ -126,81 +128,28 @@ def board(
 ) -> Board:
     """All that is known at Unix second ``at``; some 10 ms a served model."""
     models = []
-    wholes = monitor.snapshots()  # once: each is measured anew
+    wholes = view.snapshots()  # once: each is measured anew
     for snapshot in wholes:
         if snapshot.current:
             found = (survival or {}).get(snapshot.key)
             words = found.words if found is not None else ""
             versions = [s for s in wholes if s.key.served_model == snapshot.key.served_model]
-            models.append(_model(monitor, valuer, snapshot, versions, words))
+            models.append(_model(view, values, snapshot, versions, words))
     models.sort(key=lambda m: (State[m.state.upper()], m.overall.harm), reverse=True)
     return Board(SCHEMA, at, _headline(models), tuple(models), tuple(reporters), faults or Faults())
 
 
-def series(snapshot: Snapshot, monitor: Monitor, valuer: Valuer) -> Series:
-    """One row."""
-    key, cohort, reference = snapshot.key, snapshot.cohort, snapshot.reference
-    worth, saved = valuer.latest(key), valuer.saved(key)
-    share = worth.efficiency.e2el if worth is not None else float("nan")
-    usual = valuer.usual(key)
-    reference_tau = reference.tau.value if reference is not None else None
-    moved = {shift.name: shift.psi for shift in monitor.shifts(key)}
-    inputs = [psi for name, psi in moved.items() if name != "output_tokens" and psi is not None]
-    first, last = monitor.span(key)
-    gone = lost(known(share), usual, known(cohort.tau.value), reference_tau)
-    return Series(
-        served_model=key.served_model,
-        ranker=key.ranker,
-        version=key.version,
-        lane=key.lane,
-        tenant=key.tenant,
-        label=key.label,
-        state=str(snapshot.state),
-        outcomes=snapshot.outcomes,
-        window=cohort.outcomes,
-        traffic=snapshot.traffic,
-        tau=Interval.of(cohort.tau.value, cohort.tau.low, cohort.tau.high),
-        reference_tau=reference_tau,
-        concordance=Interval.of(
-            cohort.concordance.value, cohort.concordance.low, cohort.concordance.high
-        ),
-        efficiency=Interval.of(share, *worth.e2el) if worth is not None else Interval(),
-        efficiency_per_token=(
-            Interval.of(worth.efficiency.per_token, *worth.per_token)
-            if worth is not None
-            else Interval()
-        ),
-        p99_ratio=known(worth.p99_ratio) if worth is not None else None,
-        usual_efficiency=usual,
-        saved_seconds=(
-            Interval.of(saved.seconds, saved.low, saved.high) if saved is not None else Interval()
-        ),
-        harm=snapshot.traffic * gone,
-        unscored=known(cohort.unscored_share),
-        censored=known(cohort.censored_share),
-        coverage_p50=known(cohort.coverage_p50),
-        coverage_p90=known(cohort.coverage_p90),
-        length_shift=moved.get("output_tokens"),
-        input_shift=max(inputs, default=None),
-        chart=known(snapshot.chart),
-        chart_warn=reference.warn_limit if reference is not None else None,
-        chart_degraded=reference.degraded_limit if reference is not None else None,
-        first_arrival=known(first),
-        last_arrival=known(last),
-    )
-
-
 def _model(
-    monitor: Monitor,
-    valuer: Valuer,
+    view: View,
+    values: Values,
     snapshot: Snapshot,
     versions: Sequence[Snapshot],
     survival: str,
 ) -> ModelBoard:
     key = snapshot.key
-    slices = [series(s, monitor, valuer) for s in monitor.slices(key.served_model)]
+    slices = [series(s, view, values) for s in view.slices(key.served_model)]
     slices.sort(key=lambda row: row.harm, reverse=True)
-    detail = monitor.detail(key)
+    detail = view.detail(key)
     return ModelBoard(
         served_model=key.served_model,
         ranker=key.ranker,
@@ -208,56 +157,20 @@ def _model(
         state=str(snapshot.state),
         meaning=_MEANING[snapshot.state],
         advice=snapshot.state.advice,
-        overall=series(snapshot, monitor, valuer),
+        overall=series(snapshot, view, values),
         slices=tuple(slices),
-        history=tuple(_point(look) for look in monitor.history(key)),
-        worth=tuple(
-            Worth(
-                valued.at,
-                valued.outcome,
-                Interval.of(valued.worth.efficiency.e2el, *valued.worth.e2el),
-                Interval.of(valued.worth.efficiency.per_token, *valued.worth.per_token),
-                known(valued.worth.p99_ratio),
-            )
-            for valued in valuer.history(key)
-        ),
+        history=tuple(point(look) for look in view.history(key)),
+        worth=worths(values, key),
+        past=past(view, values, versions),
         calibration=detail.calibration,
         bands=detail.bands,
         density=detail.density,
-        shifts=monitor.shifts(key),
-        versions=tuple(_version(s, monitor) for s in versions if s.key.ranker),
+        shifts=view.shifts(key),
+        versions=tuple(version(s, view) for s in versions if s.key.ranker),
         open=snapshot.open,
         held=snapshot.held,
         late=snapshot.late,
         survival=survival,
-    )
-
-
-def _point(look: Look) -> Point:
-    return Point(
-        at=look.arrival,
-        outcome=look.outcome,
-        tau=Interval.of(look.tau, look.low, look.high),
-        chart=known(look.chart),
-        coverage_p50=known(look.coverage_p50),
-        coverage_p90=known(look.coverage_p90),
-        state=str(look.state),
-    )
-
-
-def _version(snapshot: Snapshot, monitor: Monitor) -> Version:
-    first, last = monitor.span(snapshot.key)
-    tau = snapshot.cohort.tau
-    return Version(
-        ranker=snapshot.key.ranker,
-        version=snapshot.key.version,
-        current=snapshot.current,
-        state=str(snapshot.state),
-        outcomes=snapshot.outcomes,
-        tau=Interval.of(tau.value, tau.low, tau.high),
-        reference_tau=snapshot.reference.tau.value if snapshot.reference is not None else None,
-        first_arrival=known(first),
-        last_arrival=known(last),
     )
 
 

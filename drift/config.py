@@ -46,6 +46,8 @@ class MonitorConfig:
     it, with confidence, forecasts aren't worth scheduling by. ``recover``: share of the reference
     tau-b that the window must regain before ``degraded`` ends. ``fcfs_recover``: the same for
     ``fcfs``. ``streams``: most streams watched at once. ``history``: looks kept for the report.
+    ``lapse``: outcomes of other versions of a served model after which one is over. ``idle``:
+    seconds without an outcome after which a series is over.
     """
 
     window: int = 500
@@ -62,6 +64,8 @@ class MonitorConfig:
     confidence: float = 0.95
     streams: int = 32
     history: int = 2_000
+    lapse: int = 200
+    idle: float = 86_400.0
     hold: HoldConfig = field(default_factory=HoldConfig)
     slices: SliceConfig = field(default_factory=SliceConfig)
     chart: ChartConfig = field(default_factory=ChartConfig)
@@ -70,7 +74,7 @@ class MonitorConfig:
     unscored: UnscoredConfig = field(default_factory=UnscoredConfig)
 
     def __post_init__(self) -> None:
-        for name in ("window", "every", "least", "fcfs_least", "streams", "history"):
+        for name in ("window", "every", "least", "fcfs_least", "streams", "history", "lapse"):
             if getattr(self, name) < 1:
                 raise ValueError(f"monitor.{name} must be >= 1, got {getattr(self, name)}")
         if self.reference_first <= self.chart.neighbours:
@@ -89,6 +93,8 @@ class MonitorConfig:
                 raise ValueError(
                     f"monitor.{name} must lie inside (0, 1), got {getattr(self, name)}"
                 )
+        if not self.idle > 0.0:
+            raise ValueError(f"monitor.idle must be above 0, got {self.idle}")
         if not 0.0 <= self.useful_tau < 1.0:
             raise ValueError(f"monitor.useful_tau must lie in [0, 1), got {self.useful_tau}")
 

@@ -13,7 +13,7 @@ from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
 from engine.core.policies import Fcfs, Policy, Ranked, Sjf
 from engine.core.request import Request
-from engine.efficiency import SMALL_COST, SMALL_ENGINE, Efficiency, from_outcomes, share
+from engine.efficiency import SMALL_COST, SMALL_ENGINE, from_outcomes, share
 from engine.metrics import Summary
 from engine.simulator import simulate
 from ranker.types import Outcome
@@ -49,13 +49,21 @@ class ReplayConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """SJF efficiency of two means, as :class:`engine.efficiency.Efficiency` has it."""
+
+    e2el: float
+    per_token: float
+
+
+@dataclass(frozen=True, slots=True)
 class Worth:
     """SJF efficiency with confidence intervals, and what the tail pays.
 
     ``p99_ratio``: p99 E2EL in forecast order over FCFS; above 1 the longest waits got longer.
     """
 
-    efficiency: Efficiency
+    efficiency: Shares
     e2el: tuple[float, float]
     per_token: tuple[float, float]
     p99_ratio: float
@@ -79,7 +87,7 @@ def efficiency(
     outcomes: Sequence[Outcome],
     config: ReplayConfig | None = None,
     policy: Callable[[], Policy] = Ranked,
-) -> Efficiency | None:
+) -> Shares | None:
     """SJF efficiency of ``outcomes``; ``None`` with too few. Unscored ones go in order of arrival.
 
     Requests that could never fit the replayed engine are left out. Deterministic; about 0.2 s
@@ -113,12 +121,9 @@ def worth(
         for replayed in (Fcfs(), policy(), Sjf(config.cost, config.scheduler.max_num_seqs))
     )
     a, b, c = fcfs.summary, forecast.summary, oracle.summary
-    found = Efficiency(
+    found = Shares(
         e2el=share(a.e2el.mean, b.e2el.mean, c.e2el.mean),
         per_token=share(a.per_token.mean, b.per_token.mean, c.per_token.mean),
-        fcfs=a,
-        forecast=b,
-        oracle=c,
     )
     tokens = np.array([request.true_tokens or 1 for request in requests], dtype=np.float64)
     rng = np.random.default_rng(config.seed)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drift.events import Event
+from drift.events import CLOSED, Event
 from drift.key import Key
 
 #: Served model, lane, tenant.
@@ -29,8 +29,8 @@ class Entry:
     """One thing that happened at ``at`` (Unix seconds); texts that do not apply are empty, and
     ``lane`` and ``tenant`` are ``None`` where all traffic is meant.
 
-    ``kind``: ``state``, ``reference``, ``scale``, ``promotion``, ``rollback``, ``retraining`` or
-    ``action``.
+    ``kind``: ``state``, ``reference``, ``scale``, ``promotion``, ``rollback``, ``retraining``,
+    ``shadow`` (a challenger orders better or worse) or ``action``.
     ``actor``: the monitor, or who ran the command. ``before`` and ``after``: states, or versions.
     ``gate``: what a gate said. ``details``: numbers behind it, JSON values.
     """
@@ -79,6 +79,11 @@ class Entry:
     def slice(self) -> Slice:
         """Served model, lane, tenant: what it is about, whatever ranker version serves it."""
         return self.served_model, self.lane, self.tenant
+
+    @property
+    def closed(self) -> bool:
+        """Whether its state is over because its stream is not watched any more."""
+        return self.kind == "state" and self.cause == CLOSED
 
     @property
     def label(self) -> str:

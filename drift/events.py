@@ -1,11 +1,14 @@
-"""What the monitor says: a change of state, or a reference learned. One JSON object a line."""
+"""What the monitor says: a change of state, or a reference learned. One JSON object a line.
+
+The log also holds what others did, a line each: those have an ``actor``, see ``drift.entry``.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,9 @@ from drift.rotating import RotatingFile, read_parts
 from drift.states import State
 
 log = logging.getLogger(__name__)
+
+#: The cause of a state that is over because its series is not watched any more.
+CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,9 @@ class Event:
     caused it and ``outcome`` its number within the stream. ``tau`` with its interval is over the
     ``since_change`` outcomes after the estimated change, or the window when there is none.
     ``lane`` and ``tenant`` are ``None`` where all traffic of the version is meant; ``cause`` (what
-    decayed: order, scale, share scored ...) is empty where it isn't known.
+    decayed: order, scale, share scored ...) is empty where it isn't known. A ``state`` event of
+    cause ``closed`` falls to ``ok`` because the series is not watched any more: its version was
+    replaced, its slice lost its place, or nothing came of it for long; ``reasons`` says which.
     """
 
     kind: str
@@ -57,7 +65,9 @@ class Event:
         """What to do about it, one line; empty when there is nothing to decide."""
         if self.kind == "scale":
             return "recalibrate the quantiles; the order may be as good as ever"
-        return State[self.state.upper()].advice if self.kind == "state" else ""
+        if self.kind != "state" or self.cause == CLOSED:
+            return ""
+        return State[self.state.upper()].advice
 
     @property
     def alert(self) -> bool:
@@ -88,16 +98,21 @@ class EventLog:
 
         Raises ``OSError``.
         """
-        lines = "".join(
-            json.dumps({"logged": now, **event.as_dict()}, ensure_ascii=False) + "\n"
-            for event in events
+        self.note([event.as_dict() for event in events], now)
+
+    def note(self, lines: Sequence[Mapping[str, Any]], now: float) -> None:
+        """Write what else happened: ``lines`` ready for JSON, each with ``at``, ``kind`` and
+        ``actor``. The rest as :meth:`append` has it."""
+        text = "".join(
+            json.dumps({"logged": now, **line}, ensure_ascii=False) + "\n" for line in lines
         )
-        if lines:
-            self._file.append(lines.encode())
+        if text:
+            self._file.append(text.encode(errors="replace"))
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Events of a log and of what was rotated out of it, oldest first; none when there is no file.
+    """Events of the monitor in a log and in what was rotated out of it, oldest first; none when
+    there is no file. What others did is in the history.
 
     A last line without an end is being written, or was cut off by a crash: it is passed over. So
     are other lines that are no events, and their count is logged as a warning at the end.
@@ -108,9 +123,9 @@ def read_events(path: Path) -> Iterator[Event]:
         lines = content.decode(errors="replace").split("\n")
         for number, line in enumerate(lines, start=1):
             event = _event(line)
-            if event is not None:
+            if isinstance(event, Event):
                 yield event
-            elif line.strip() and number < len(lines):
+            elif event is None and line.strip() and number < len(lines):
                 skipped.append(number)
         if skipped:
             log.warning(
@@ -121,9 +136,12 @@ def read_events(path: Path) -> Iterator[Event]:
             )
 
 
-def _event(line: str) -> Event | None:
+def _event(line: str) -> Event | str | None:
+    """An event; the kind of what somebody else did; ``None`` when it is neither."""
     try:
         values = json.loads(line)
+        if "actor" in values:
+            return str(values["kind"])
         known = {key: value for key, value in values.items() if key in _NAMES}
         known["at"] = float(known["at"])
         known["reasons"] = tuple(known["reasons"])

@@ -32,7 +32,8 @@ def known(value: float | None) -> float | None:
 @dataclass(frozen=True, slots=True)
 class Series:
     """One row of the slices table, and the whole of a ranker version (``lane`` and ``tenant`` are
-    ``None`` there). Both are ``"(other)"`` for all that have no row of their own.
+    ``None`` there). For all that have no row of their own ``lane`` is ``None`` and ``tenant``
+    ``"(other)"``; a tenant of that name has a lane, if an empty one.
 
     ``outcomes``: weighed since it began; ``window``: of those, the newest, which every statistic
     below is about. ``traffic``: its share of its served model's outcomes of late. ``tau``: Kendall
@@ -100,6 +101,16 @@ class Worth:
     efficiency: Interval
     efficiency_per_token: Interval
     p99_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was seen of a ranker version that its served model does not use now, fewer points."""
+
+    ranker: str
+    version: str
+    history: tuple[Point, ...]
+    worth: tuple[Worth, ...]
 
 
 @dataclass(frozen=True, slots=True)

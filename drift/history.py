@@ -80,8 +80,13 @@ class History:
         return new
 
     def states(self) -> dict[Slice, Entry]:
-        """The last change of state of each slice."""
-        return {entry.slice: entry for entry in self._said("AND kind = 'state'")}
+        """The last change of state of each slice, by the ranker version that had it last."""
+        found: dict[Slice, Entry] = {}
+        for entry in self._said("AND kind = 'state'"):
+            other = found.get(entry.slice)
+            if not (entry.closed and other is not None and other.stream != entry.stream):
+                found[entry.slice] = entry
+        return found
 
     def missed(self, replayed: Iterable[Event]) -> list[Entry]:
         """What a crash cut off between an outcome and its event: of the events that stored outcomes

@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from drift.board import Board, Faults, ModelBoard, Series
+from drift.key import OTHER
 from drift.states import State
 
 _LABELS = ("served_model", "ranker", "version")
@@ -131,7 +132,7 @@ def _whole(gauges: _Gauges, model: ModelBoard) -> None:
 
 
 def _slice(gauges: _Gauges, row: Series) -> None:
-    labels = (row.served_model, row.ranker, row.version, row.lane or "", row.tenant or "")
+    labels = (row.served_model, row.ranker, row.version, *_part(row))
     for name, value in (
         ("state", float(State[row.state.upper()])),
         ("tau", row.tau.value),
@@ -142,6 +143,15 @@ def _slice(gauges: _Gauges, row: Series) -> None:
         ("harm", row.harm),
     ):
         gauges.add(f"shortfirst_drift_slice_{name}", labels, value)
+
+
+def _part(row: Series) -> tuple[str, str]:
+    """Lane and tenant as labels; both are ``(other)`` for all that have no series of their own. A
+    name that begins like that gets a backslash, so that it stays another's."""
+    if row.lane is None:
+        return OTHER, OTHER
+    lane, tenant = (f"\\{n}" if n[:1] in ("(", "\\") else n for n in (row.lane, row.tenant or ""))
+    return lane, tenant
 
 
 def _faults(faults: Faults) -> Iterator[Metric]:

@@ -47,6 +47,14 @@ _INSERT = (
     f"INSERT INTO outcomes ({_COLUMNS}) VALUES ({', '.join('?' * 15)}) "
     "ON CONFLICT (request_id) DO NOTHING"
 )
+#: Numbers ascend without gaps at the new end: the newest one counts all that were ever stored.
+_PRUNE = """
+DELETE FROM outcomes WHERE seq IN (
+  SELECT seq FROM (SELECT seq, finished FROM outcomes ORDER BY seq LIMIT ?)
+  WHERE (? > 0 AND seq <= (SELECT max(seq) FROM outcomes) - ? OR finished < ?)
+    AND seq <= (SELECT max(seq) FROM outcomes) - ?
+)
+"""
 _FIRST = "SELECT served_model, output_tokens, finish_reason FROM outcomes WHERE request_id = ?"
 
 
@@ -109,6 +117,23 @@ class OutcomeStore:
         with self._lock:
             (count,) = self._db.execute("SELECT count(*) FROM outcomes").fetchone()
         return int(count)
+
+    @property
+    def ever(self) -> int:
+        """How many were stored since it was made, deleted ones too; O(log n)."""
+        with self._lock:
+            (newest,) = self._db.execute("SELECT max(seq) FROM outcomes").fetchone()
+        return int(newest or 0)
+
+    def prune(self, before: float, rows: int, least: int, batch: int) -> int:
+        """Delete, of the oldest ``batch`` stored, those that finished before Unix second ``before``
+        or are more than ``rows`` (0: no limit), but none of the newest ``least``; how many went.
+
+        Call it until it gives 0: each call holds up writers for some milliseconds only. An id that
+        is gone is new when it is reported again.
+        """
+        with self._lock, database.transaction(self._db):
+            return self._db.execute(_PRUNE, (batch, rows, rows, before, least)).rowcount
 
     def by_arrival(
         self, served_model: str | None = None, last: int | None = None

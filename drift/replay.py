@@ -9,9 +9,9 @@ from drift.efficiency import ReplayConfig, efficiency
 from drift.events import Event
 from drift.monitor import Monitor, Snapshot
 from drift.outcomes import OutcomeStore
+from drift.recovery import recover
 from drift.reference import Reference
 from drift.report.data import DriftSection, EfficiencyRow, Fact, ReportData
-from drift.sink import recover
 from drift.states import State
 from ranker.types import Outcome
 

@@ -6,11 +6,10 @@ import math
 from dataclasses import replace
 
 from drift.config import MonitorConfig
-from drift.detail import Detail, shifts
 from drift.events import Event
 from drift.features import Baselines, Columns
-from drift.figures import Shift
 from drift.key import Key
+from drift.lesson import Lesson, School
 from drift.reference import Reference
 from drift.slices import Part
 from drift.states import State
@@ -32,27 +31,41 @@ class Series:
         config: MonitorConfig,
         reference: Reference | None,
         baselines: Baselines | None = None,
+        school: School | None = None,
     ) -> None:
         self.key = key
-        self.stream = Stream(key, config, reference)
+        self.stream = Stream(key, config, reference, school)
         self.window = Window(config.window)
         self.baselines = baselines
         self.first_arrival = math.inf
         self.last_arrival = -math.inf
         self.changes = 0  #: what was added to or replaced in the window
+        self.weighed = 0  #: outcomes of its served model when it last weighed one
+        self.closed = False  #: not watched any more; kept to be shown
         self._parts: dict[Part, Key] = {}
         self._most = config.reference_most
         self._first: list[Outcome] | None = [] if baselines is None else None
         self._enough = config.reference_first
-        self._detail: tuple[int, Detail] | None = None
-        self._shifts: tuple[int, tuple[Shift, ...]] | None = None
 
     def update(self, outcome: Outcome, bound: bool = False) -> list[Event]:
         """Weigh one outcome; ``bound``: it is still under way and may end later."""
         self._take(outcome, bound)
-        events = [self._named(event) for event in self.stream.update(outcome)]
+        events = self.stream.update(outcome)
         self._learn(outcome, any(event.kind == "reference" for event in events))
         return events
+
+    def learned(self, lesson: Lesson, reference: Reference | None) -> list[Event]:
+        """A lesson that was put off has been worked on."""
+        events = self.stream.learned(lesson, reference)
+        if events and self._first:
+            self._describe()
+        return events
+
+    def close(self, at: float, why: str) -> list[Event]:
+        """It is not watched any more from Unix second ``at``: its state, if it had left ok, is
+        over."""
+        self.closed = True
+        return self.stream.closed(max(at, self.last_arrival), why)
 
     def late(self, outcome: Outcome) -> None:
         """Into the statistics, not to the detectors: they go by order."""
@@ -65,7 +78,7 @@ class Series:
 
     def look(self) -> list[Event]:
         """Look at the window now: at the end of a stream."""
-        return [self._named(event) for event in self.stream.look()]
+        return self.stream.look()
 
     @property
     def recent(self) -> tuple[Outcome, ...]:
@@ -80,18 +93,6 @@ class Series:
                 self._parts.clear()
             key = self._parts[part] = replace(self.key, lane=part[0], tenant=part[1])
         return key
-
-    def shifts(self) -> tuple[Shift, ...]:
-        """The window against the reference, worked out anew when it has changed."""
-        if self._shifts is None or self._shifts[0] != self.changes:
-            self._shifts = self.changes, shifts(self.recent, self.baselines)
-        return self._shifts[1]
-
-    def detail(self) -> Detail:
-        """The window in depth, worked out anew when it has changed."""
-        if self._detail is None or self._detail[0] != self.changes:
-            self._detail = self.changes, Detail.of(self.recent)
-        return self._detail[1]
 
     def _take(self, outcome: Outcome, bound: bool) -> None:
         self.changes += 1
@@ -109,12 +110,10 @@ class Series:
         # What drifted must not become what is usual.
         last = full and self.stream.state is State.OK
         if referenced or last or (first and len(self._first) >= self._enough):
-            self.baselines = Baselines.of(Columns.of(self._first))
-            self._shifts = None
+            self._describe()
         if full:
             self._first = None
 
-    def _named(self, event: Event) -> Event:
-        if not self.key.sliced or event.tenant or event.lane:
-            return event
-        return replace(event, lane=self.key.lane or "", tenant=self.key.tenant or "")
+    def _describe(self) -> None:
+        self.baselines = Baselines.of(Columns.of(self._first or ()))
+        self.changes += 1

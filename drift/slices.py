@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from drift.heavy import SpaceSaving
 from drift.key import OTHER
 
-#: Lane and tenant.
-Part = tuple[str, str]
+#: Lane and tenant; no lane for :data:`REST` alone.
+Part = tuple[str | None, str]
 
-REST: Part = (OTHER, OTHER)
+REST: Part = (None, OTHER)
 
 
 @dataclass(frozen=True, slots=True)
 class SliceConfig:
-    """``most``: slices of one served model watched on their own; the rest is one more, "(other)".
+    """``most``: slices of one served model watched on their own; the rest is one more.
     ``total``: slices of all served models and versions together. ``least``: outcomes of late from
     which a slice gets its own series. ``counters``: slices that are counted at once, a hundred
     thousand tenants or not. ``half_life``: outcomes after which traffic counts half. ``every``:
@@ -47,6 +47,7 @@ class Slices:
         self._config = config
         self._traffic: SpaceSaving[Part] = SpaceSaving(config.counters, config.half_life)
         self._own: set[Part] = set()
+        self._gone: list[Part] = []
 
     def of(self, lane: str, tenant: str) -> Part | None:
         """Count one outcome and say which slice it belongs to.
@@ -60,6 +61,15 @@ class Slices:
         if part in self._own:
             return part
         return part if self._admit(part) else REST
+
+    def gone(self) -> list[Part]:
+        """Slices that lost their place since the last call."""
+        gone, self._gone = self._gone, []
+        return gone
+
+    def leave(self, part: Part) -> None:
+        """``part`` is not watched any more; it may come back."""
+        self._own.discard(part)
 
     def share(self, part: Part) -> float:
         """Of late traffic, the share of ``part``."""
@@ -76,5 +86,6 @@ class Slices:
             if sure < 2.0 * self._traffic.sure(least):  # else two alike would keep trading places
                 return False
             self._own.discard(least)
+            self._gone.append(least)
         self._own.add(part)
         return True

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from drift.acting.config import ActConfig
+from drift.acting.standing import standings
+from drift.acting.trust import Trust
 from drift.config import MonitorConfig
 from drift.harm import lost
-from drift.key import OTHER, Key
+from drift.key import Key
 from drift.monitor import Monitor, Snapshot
 from drift.outcomes import OutcomeStore
-from drift.sink import recover
+from drift.recovery import recover
 from drift.states import State
 from drift.valuer import Turn, ValueConfig, Valuer
+from drift.values_file import load_values, values_path
 from ranker.types import Outcome
 
 
@@ -24,12 +28,16 @@ def standing(
 ) -> list[dict[str, Any]]:
     """A flat row for each series in use, most harm first, JSON-ready but for NaN (unknown).
 
-    The ``last`` outcomes are weighed again; the usual efficiency of a series is that of the
-    outcomes its reference was learned from, where these are among them. Half a second a series.
+    The ``last`` outcomes are weighed again. What a series is worth is what the service's last
+    replay gave, if its window has not gone by since; else it is replayed now, half a second each,
+    and its usual efficiency is that of the outcomes its reference was learned from, where these
+    are among them. ``trust`` is what a rank service that acts, as it does by default, gives
+    forecasts for it.
     """
-    monitor = recover(store, config, last)
+    monitor = recover(store, config, last, learned=True)
     monitor.flush()
     valuer = Valuer(value)
+    valuer.restore(load_values(values_path(store.path)))
     rows = []
     for whole in monitor.snapshots():
         if not whole.current:
@@ -37,6 +45,11 @@ def standing(
         past = list(store.by_arrival(whole.key.served_model, last))
         for snapshot in [whole, *monitor.slices(whole.key.served_model)]:
             rows.append(_row(snapshot, monitor, valuer, past))
+    trust = Trust(ActConfig())
+    trust.update(standings(monitor, valuer))
+    for row in rows:
+        names = ("served_model", "ranker", "version", "lane", "tenant")
+        row["trust"] = trust.known.get(Key(*(row[name] for name in names)), 1.0)
     return sorted(rows, key=lambda row: row["harm"], reverse=True)
 
 
@@ -44,10 +57,14 @@ def _row(
     snapshot: Snapshot, monitor: Monitor, valuer: Valuer, past: Iterable[Outcome]
 ) -> dict[str, Any]:
     key, reference = snapshot.key, snapshot.reference
-    if reference is not None and key.tenant != OTHER:
+    if valuer.usual(key) is None and reference is not None and not key.rest:
         own = [o for o in past if _belongs(o, key)][: reference.outcomes]
-        _value(valuer, key, own[-snapshot.cohort.outcomes :], State.OK)
-    _value(valuer, key, monitor.recent(key), snapshot.state)
+        _value(valuer, key, own[-snapshot.cohort.outcomes :], State.OK, False)
+    recent, valued = monitor.recent(key), valuer.history(key)
+    # While all is well any part of the window says the same; else it has to be nearly all of it.
+    least = len(recent) * (0 if snapshot.state is State.OK else 4) // 5
+    if not valued or not recent or valued[-1].at < recent[least].arrival:
+        _value(valuer, key, recent, snapshot.state, not key.sliced)
     worth, saved, usual = valuer.latest(key), valuer.saved(key), valuer.usual(key)
     share = worth.efficiency.e2el if worth is not None else None
     tau = snapshot.cohort.tau
@@ -70,9 +87,11 @@ def _row(
     }
 
 
-def _value(valuer: Valuer, key: Key, window: Iterable[Outcome], state: State) -> None:
+def _value(
+    valuer: Valuer, key: Key, window: Iterable[Outcome], state: State, seconds: bool
+) -> None:
     rows = list(window)
-    turn = Turn(key, len(rows), state, seconds=not key.sliced)
+    turn = Turn(key, len(rows), state, seconds)
     found = valuer.replay(turn, rows) if rows else None
     if found is not None:
         valuer.record(turn, found)

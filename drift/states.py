@@ -96,3 +96,8 @@ class StateMachine:
                 self.state = State(before - 1)
                 self._below = 0
         return (before, self.state) if self.state is not before else None
+
+    def reset(self) -> None:
+        """Nothing is known any more."""
+        self._below = 0
+        self.state = State.OK

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drift import evidence
+from drift.charts import Charts
 from drift.config import MonitorConfig
-from drift.detectors.concordance_cusum import ConcordanceDetector
 from drift.detectors.cusum import Cusum
 from drift.detectors.observation import Observation
-from drift.detectors.pit_cusum import PitDetector
-from drift.events import Event
+from drift.events import CLOSED, Event
 from drift.key import Key
+from drift.learning import Learning
+from drift.lesson import Lesson, School
 from drift.recent import Recent
 from drift.reference import Reference
 from drift.states import Evidence, State, StateMachine
@@ -43,32 +44,43 @@ class Stream:
     chart of the probability integral transform, which never raises the state beyond ``warn``.
     """
 
-    def __init__(self, key: Key, config: MonitorConfig, reference: Reference | None) -> None:
+    def __init__(
+        self,
+        key: Key,
+        config: MonitorConfig,
+        reference: Reference | None,
+        school: School | None = None,
+    ) -> None:
         self.key = key
-        self.reference: Reference | None = None
-        self.rank: ConcordanceDetector | None = None
-        self.scale: PitDetector | None = None
         self.outcomes = 0
         self.history: deque[Point] = deque(maxlen=config.history)
         self._config = config
-        self._machine = StateMachine(config.states)
+        self._machine, self._order = StateMachine(config.states), StateMachine(config.states)
         self._window = Recent(config.window, config.confidence)
-        self._kept: list[Outcome] = []
-        self._learn_at = 0 if reference is not None else config.reference_first
-        self._learnable = True
+        self._learning = Learning(key, config, reference is not None, school or School())
+        self._charts = Charts(config)
         self._looked = 0
-        self._scaled = False
         if reference is not None:
-            self._use(reference)
+            self._charts.use(reference, (), 0)
 
     @property
     def state(self) -> State:
         return self._machine.state
 
     @property
+    def of_order(self) -> State:
+        """The state that lost order alone accounts for; at most :attr:`state`."""
+        return min(self._order.state, self.state)
+
+    @property
     def chart(self) -> Cusum | None:
         """The concordance chart, once there is a reference."""
-        return self.rank.chart if self.rank is not None else None
+        rank = self._charts.rank
+        return rank.chart if rank is not None else None
+
+    @property
+    def reference(self) -> Reference | None:
+        return self._charts.reference
 
     @property
     def recent(self) -> tuple[Outcome, ...]:
@@ -82,14 +94,11 @@ class Stream:
         events: list[Event] = []
         seen = Observation.of(outcome)
         if seen is not None:
-            for detector in (self.rank, self.scale):
-                if detector is not None:
-                    detector.update(seen)
-            if self._learn_at:
-                self._kept.append(outcome)
-                if len(self._kept) >= self._learn_at:
-                    events += self._learn(outcome)
-        if self.outcomes - self._looked >= self._config.every or self._crossed():
+            self._charts.update(seen)
+            lesson = self._learning.see(outcome, seen, self.outcomes, self.state, self.chart)
+            if lesson is not None:
+                events += self.learned(lesson, lesson.learn())
+        if self.outcomes - self._looked >= self._config.every or self._charts.crossed(self.state):
             events += self._look(outcome)
         return events
 
@@ -97,21 +106,19 @@ class Stream:
         """Look at the window now: at the end of a stream."""
         return self._look(self.recent[-1]) if self.outcomes > self._looked else []
 
-    def _crossed(self) -> bool:
-        """Whether a chart has just passed a limit: then nobody waits for the next look."""
-        if self.scale is not None and self.scale.drift_detected and not self._scaled:
-            return True
-        if self.rank is None or self.reference is None or self.state >= State.DEGRADED:
-            return False
-        limit = (
-            self.reference.warn_limit if self.state is State.OK else self.reference.degraded_limit
-        )
-        return self.rank.height >= limit
+    def closed(self, at: float, why: str) -> list[Event]:
+        """Nobody watches it any more from Unix second ``at``: what it had said is over."""
+        before = self.state
+        if before is State.OK:
+            return []
+        self._machine.reset()
+        self._order.reset()
+        return [self._event("state", at, before, self._window.tau(), (why,), CLOSED)]
 
     def _look(self, outcome: Outcome) -> list[Event]:
         window, tau = self._window, self._window.tau()
         passed, self._looked = self.outcomes - self._looked, self.outcomes
-        found, since = self._evidence(tau)
+        found, since = self._evidence(tau, passed)
         moved = self._machine.update(found, passed)
         self.history.append(
             Point(
@@ -120,94 +127,61 @@ class Stream:
                 tau.value,
                 tau.low,
                 tau.high,
-                self.rank.height if self.rank is not None else math.nan,
+                self.chart.value if self.chart is not None else math.nan,
                 *window.coverage(),
                 self.state,
             )
         )
-        events = self._scale_event(outcome, tau)
+        events = []
+        if (said := self._charts.scaled(tau, window)) is not None:
+            events.append(
+                self._event("scale", outcome.arrival, self.state, tau, said.reasons, said.cause)
+            )
         if moved is not None:
             before, after = moved
             rose = after > before
             reasons = found.reasons if rose else ("evidence stayed below it",)
             cause = found.cause if rose else ""
             events.append(
-                self._event("state", outcome, before, since if rose else tau, reasons, cause)
+                self._event(
+                    "state", outcome.arrival, before, since if rose else tau, reasons, cause
+                )
             )
         return events
 
-    def _evidence(self, tau: Tau) -> tuple[Evidence, Tau]:
-        """All there is, and tau-b since the estimated change."""
-        config, window, reference = self._config, self._window, self.reference
-        found = evidence.from_unscored(window, config.unscored)
-        found |= evidence.from_usefulness(tau, config, self._learnable)
-        if self.rank is None or reference is None:
-            return found, tau
-        since = tau
-        if self.rank.chart.since_zero and (
-            self.state >= State.DEGRADED or self.rank.height >= reference.warn_limit
-        ):
-            since = window.tau_since(self.rank.chart.since_zero)
-        found |= evidence.from_chart(self.rank.height, reference)
-        found |= evidence.from_window(tau, window.full, reference)
-        found |= evidence.from_recovery(self.state, tau, reference, config)
-        found |= evidence.from_order(self.state, since, config)
-        if self.scale is not None:
-            longer = self.scale.longer.value >= self.scale.shorter.value
-            found |= evidence.from_scale(self.scale.height, longer, reference)
-        return found, since
+    def _evidence(self, tau: Tau, passed: int) -> tuple[Evidence, Tau]:
+        """All there is, and tau-b since the estimated change. What there is of order alone moves a
+        state of its own."""
+        useful = evidence.from_usefulness(tau, self._config, self._learning.learnable)
+        charted, since = self._charts.order(self.state, tau, self._window)
+        order = charted
+        if self._order.state is not self.state:  # what keeps a state depends on which it is
+            order, _ = self._charts.order(self._order.state, tau, self._window)
+        self._order.update(useful | order, passed)
+        found = evidence.from_unscored(self._window, self._config.unscored) | useful
+        return found | (charted | self._charts.lengths(tau, self._window)), since
 
-    def _scale_event(self, outcome: Outcome, tau: Tau) -> list[Event]:
-        """Said once, until the chart has come down to zero."""
-        if self.scale is None or self.reference is None:
+    def learned(self, lesson: Lesson, reference: Reference | None) -> list[Event]:
+        """Take up what ``lesson`` gave, as if it had been there when it was asked for: detectors
+        see what has come since. Nothing when the lesson is not this stream's last."""
+        since = self._learning.end(lesson, reference)
+        if since is None or reference is None:
             return []
-        if not self.scale.drift_detected:
-            self._scaled &= self.scale.height > 0.0
-            return []
-        if self._scaled:
-            return []
-        self._scaled = True
-        longer = self.scale.longer.value >= self.scale.shorter.value
-        said = evidence.from_scale(self.scale.height, longer, self.reference)
-        return [self._event("scale", outcome, self.state, tau, said.reasons, said.cause)]
-
-    def _learn(self, outcome: Outcome) -> list[Event]:
-        """Learn a reference from what came before the chart last left zero."""
-        config = self._config
-        good = self._kept
-        if self.chart is not None:
-            if self.state is not State.OK:
-                self._learn_at, self._kept = 0, []  # what drifted must not become the reference
-                return []
-            good = good[: len(good) - self.chart.since_zero]
-        try:
-            reference = Reference.learn(good, config)
-        except ValueError:
-            self._learnable = self.reference is not None
-            self._kept = self._kept[len(self._kept) // 2 :]
-            return []
-        self._learnable = True
-        self._use(reference)
-        if len(self._kept) >= config.reference_most:
-            self._learn_at, self._kept = 0, []
-        else:
-            self._learn_at = min(2 * self._learn_at, config.reference_most)
+        # All that came before and is known; the window may begin after the lesson was asked for.
+        known = [seen for o in self.recent if (seen := Observation.of(o)) is not None]
+        before = [*known[: max(0, len(known) - len(since))], *since]
+        self._charts.use(reference, before, len(since))
         text = (f"tau-b {reference.tau.value:.2f} over {reference.outcomes} outcomes",)
-        return [self._event("reference", outcome, self.state, reference.tau, text)]
-
-    def _use(self, reference: Reference) -> None:
-        self.reference = reference
-        allowance, limit = reference.calibration.allowance, reference.degraded_limit
-        if self.rank is None:
-            self.rank = ConcordanceDetector(allowance, limit, self._config.chart.neighbours)
-        else:
-            self.rank.relearn(allowance, limit)
-        self.scale = reference.scale.detector(1) if reference.scale is not None else None
+        event = self._event("reference", lesson.asked, self.state, reference.tau, text)
+        said = [replace(event, outcome=lesson.number)]
+        if since and self._charts.crossed(self.state):  # what it would have said meanwhile
+            said += self._look(self.recent[-1])
+        return said
 
     def _event(
         self,
         kind: str,
-        outcome: Outcome,
+        at: float,
         before: State,
         tau: Tau,
         reasons: tuple[str, ...],
@@ -219,15 +193,17 @@ class Stream:
         what = {"reference": "reference learned", "scale": "scale of lengths changed"}.get(
             kind, f"{before} -> {self.state}"
         )
+        if cause == CLOSED:
+            what += ", not watched any more"
         message = f"{name}: {what}; {'; '.join(reasons)}"
-        if kind == "state":
+        if kind == "state" and cause != CLOSED:
             message += f". Advice: {self.state.advice}."
         return Event(
             kind=kind,
             served_model=key.served_model,
             ranker=key.ranker,
             version=key.version,
-            at=outcome.arrival,
+            at=at,
             outcome=self.outcomes,
             previous=str(before),
             state=str(self.state),

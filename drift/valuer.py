@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -66,6 +66,16 @@ class Replay:
     saved: Saved | None
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one series: replays, oldest first, the efficiencies of those made while all
+    was well, and the seconds saved."""
+
+    values: tuple[Valued, ...]
+    good: tuple[float, ...]
+    saved: Saved | None
+
+
 @dataclass(slots=True)
 class _Book:
     replayed: int = 0  # outcomes of the series at the last replay
@@ -77,7 +87,31 @@ class _Book:
     saved_at: float | None = None
 
 
-class Valuer:
+class Values:
+    """What is known of each series: at one moment, or, in a :class:`Valuer`, now."""
+
+    def __init__(self, known: Mapping[Key, Known | _Book]) -> None:
+        self._books = known
+
+    def latest(self, key: Key) -> Worth | None:
+        """The last replay of ``key``."""
+        values = self.history(key)
+        return values[-1].worth if values else None
+
+    def history(self, key: Key) -> tuple[Valued, ...]:
+        """Replays of ``key``, oldest first."""
+        return tuple(self._books[key].values) if key in self._books else ()
+
+    def usual(self, key: Key) -> float | None:
+        """Efficiency while all was well."""
+        good = self._books[key].good if key in self._books else ()
+        return median(good) if good else None
+
+    def saved(self, key: Key) -> Saved | None:
+        return self._books[key].saved if key in self._books else None
+
+
+class Valuer(Values):
     """What each series is worth. Replays take a quarter of a second, so they take turns.
 
     Not safe for several threads, but for :meth:`replay`, which takes long and touches nothing.
@@ -86,17 +120,20 @@ class Valuer:
     def __init__(self, config: ValueConfig | None = None) -> None:
         self._config = config or ValueConfig()
         self._books: dict[Key, _Book] = {}
+        super().__init__(self._books)
         self._last: float | None = None
 
-    def due(self, series: Sequence[tuple[Key, int, State]], now: float) -> Turn | None:
+    def due(
+        self, series: Sequence[tuple[Key, int, State]], now: float, known: Container[Key] = ()
+    ) -> Turn | None:
         """Whose turn it is, of ``series`` with outcomes so far and state; ``None``: nobody's yet.
 
         ``now`` in seconds. One that was never replayed, or whose state has risen since, comes first
-        and waits for nothing; then the one that has waited longest. Who is gone is forgotten. The
-        turn is taken with this call.
+        and waits for nothing; then the one that has waited longest. Who is gone is forgotten, but
+        for ``known`` ones. The turn is taken with this call.
         """
         alive = {key for key, _, _ in series}
-        for key in [key for key in self._books if key not in alive]:
+        for key in [key for key in self._books if key not in alive and key not in known]:
             del self._books[key]
         waiting = []
         for i, (key, outcomes, state) in enumerate(series):
@@ -139,26 +176,28 @@ class Valuer:
         if turn.state is State.OK and share == share and len(book.good) < self._config.usual:
             book.good.append(share)
 
+    def known(self, most: int = 100) -> dict[Key, Known]:
+        """By series: the newest ``most`` replays of a version, the newest of a slice."""
+        return {
+            key: Known(
+                tuple(book.values)[-1 if key.sliced else -most :], tuple(book.good), book.saved
+            )
+            for key, book in self._books.items()
+            if book.values
+        }
+
+    def restore(self, known: Mapping[Key, Known]) -> None:
+        """Go on from what was :meth:`known`; every series is replayed anew when its turn comes."""
+        for key, one in known.items():
+            book = self._book(key)
+            book.values.extend(one.values)
+            book.good, book.saved = list(one.good), one.saved
+
     def _book(self, key: Key) -> _Book:
         if key not in self._books:
             self._books[key] = _Book(values=deque(maxlen=self._config.history))
         return self._books[key]
 
-    def latest(self, key: Key) -> Worth | None:
-        """The last replay of ``key``."""
-        book = self._books.get(key)
-        return book.values[-1].worth if book is not None and book.values else None
-
-    def history(self, key: Key) -> tuple[Valued, ...]:
-        """Replays of ``key``, oldest first."""
-        book = self._books.get(key)
-        return tuple(book.values) if book is not None else ()
-
-    def usual(self, key: Key) -> float | None:
-        """Efficiency while all was well."""
-        book = self._books.get(key)
-        return median(book.good) if book is not None and book.good else None
-
-    def saved(self, key: Key) -> Saved | None:
-        book = self._books.get(key)
-        return book.saved if book is not None else None
+    def values(self) -> Values:
+        """All of it as it is now, for another thread to read."""
+        return Values(self.known(self._config.history))

@@ -24,11 +24,13 @@ def _curve(
 
 
 def survival_curve(
-    values: ArrayLike, censored: ArrayLike
+    values: ArrayLike, censored: ArrayLike, weights: ArrayLike | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values in ascending order, and the Kaplan-Meier share that lives on after each of them."""
+    """Values in ascending order, and the Kaplan-Meier share that lives on after each of them;
+    ``weights``, above 0, say how much each counts, alike when left out."""
     y = np.asarray(values, dtype=np.float64)
-    y, _, survival = _curve(y, np.asarray(censored, dtype=np.bool_), np.ones(len(y)))
+    w = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
+    y, _, survival = _curve(y, np.asarray(censored, dtype=np.bool_), w)
     return y, survival
 
 

@@ -44,9 +44,12 @@ class Forecast:
     ``score`` is ordinal, higher = longer. ``quantiles[i]`` is the number of output tokens that the
     answer stays below with probability ``levels[i]``. ``novelty`` is the share of traffic like the
     training data that is less strange to the ranker than this prompt; 0 when it does not tell.
+    ``trust`` is how much say a scheduler should leave to this forecast, by what came true of others
+    lately: 1 all of it, 0 none, which is order by arrival. The score stays the ranker's own.
 
     Raises ``ValueError`` when a number is not finite, the levels do not ascend inside (0, 1), the
-    quantiles descend or are negative, or the two differ in length.
+    quantiles descend or are negative, the two differ in length, or ``novelty`` or ``trust`` lies
+    outside [0, 1].
     """
 
     score: float
@@ -55,10 +58,13 @@ class Forecast:
     version: str
     levels: tuple[float, ...] = LEVELS
     novelty: float = 0.0
+    trust: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.novelty <= 1.0:
             raise ValueError(f"forecast.novelty must lie between 0 and 1, got {self.novelty}")
+        if not 0.0 <= self.trust <= 1.0:
+            raise ValueError(f"forecast.trust must lie between 0 and 1, got {self.trust}")
         if not math.isfinite(self.score):
             raise ValueError(f"forecast.score must be finite, got {self.score}")
         check_levels(self.levels, "forecast.levels")

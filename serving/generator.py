@@ -31,7 +31,9 @@ _RETRY_S = 1.0
 class Forecaster(Protocol):
     """What of ``RankClient`` a generation needs."""
 
-    async def forecast(self, prompt: str, served_model: str) -> Forecast | None: ...
+    async def forecast(
+        self, prompt: str, served_model: str, *, request_id: str, tenant: str, lane: str
+    ) -> Forecast | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,10 @@ class Generator:
         began = self._clock()
         try:
             text = self.text(job.prompt_ids) if job.prompt_ids else job.ranked_text
-            return await self._forecaster.forecast(text, self._config.rank_model)
+            return await self._forecaster.forecast(
+                text, self._config.rank_model, request_id=story.request_id,
+                tenant=job.tenant, lane=job.lane or self._backend.lanes[0].name,
+            )  # fmt: skip
         finally:
             story.ranked = (began, self._clock())
 

@@ -33,6 +33,7 @@ def forecast_message(item_id: str, forecast: Forecast) -> rank_pb2.Forecast:
         levels=forecast.levels,
         quantiles=forecast.quantiles,
         novelty=forecast.novelty,
+        trust=None if forecast.trust == 1.0 else forecast.trust,
     )
 
 
@@ -45,6 +46,7 @@ def forecast_from(message: rank_pb2.Forecast, ranker: rank_pb2.RankerVersion) ->
         version=ranker.version,
         levels=tuple(message.levels),
         novelty=message.novelty,
+        trust=message.trust if message.HasField("trust") else 1.0,
     )
 
 

@@ -73,6 +73,12 @@ class RankMetrics:
             registry=registry,
         )
 
+        self._dropped = Counter(
+            "shortfirst_rank_ranked_dropped",
+            "Prompts that were ranked and not told of to retention or shadow: too many waited.",
+            registry=registry,
+        )
+
     def called(self, method: str, code: str, seconds: float) -> None:
         name = method.rpartition("/")[2]
         self._requests.labels(name, code).inc()
@@ -86,6 +92,9 @@ class RankMetrics:
 
     def fell_back(self, prompts: int) -> None:
         self._fallbacks.inc(prompts)
+
+    def dropped(self, prompts: int) -> None:
+        self._dropped.inc(prompts)
 
 
 class EngineMetrics:

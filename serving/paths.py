@@ -77,6 +77,11 @@ class Home:
         return self.root / "reports"
 
 
+def prompts_beside(outcomes: Path) -> Path:
+    """Where prompts are retained, when they are: beside the outcomes that they belong to."""
+    return outcomes.with_name("prompts.db")
+
+
 def sqlite_uri(path: Path) -> str:
     """SQLAlchemy URI of a SQLite file.
 

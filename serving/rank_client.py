@@ -96,16 +96,28 @@ class RankClient:
             return True
         return False
 
-    async def forecast(self, prompt: str, served_model: str) -> Forecast | None:
+    async def forecast(
+        self,
+        prompt: str,
+        served_model: str,
+        *,
+        request_id: str = "0",
+        tenant: str = "",
+        lane: str = "",
+    ) -> Forecast | None:
         """The forecast of one prompt, or ``None`` for any reason. Raises nothing but cancellation.
 
-        Takes no longer than the configured deadline.
+        ``request_id``, ``tenant`` and ``lane`` are those that its outcome will have. Takes no
+        longer than the configured deadline.
         """
         if not self._breaker.allow(self._clock()):
             self._observe("open")
             return None
         request = rank_pb2.RankRequest(
-            served_model=served_model, items=[rank_pb2.RankItem(id="0", prompt=prompt)]
+            served_model=served_model,
+            items=[rank_pb2.RankItem(id=request_id, prompt=prompt)],
+            tenant=tenant,
+            lane=lane,
         )
         try:
             async with asyncio.timeout(self._config.deadline_s):

@@ -18,9 +18,11 @@ from drift.delivery import Delivery, Receipt
 from ranker.types import Forecast
 from serving.batcher import Batcher
 from serving.errors import Kind, RequestError, invalid
+from serving.guide import Guide
 from serving.limits import Limits
 from serving.logs import failure
 from serving.messages import forecast_message, open_from, outcome_from, time_from
+from serving.ranked import Consumer, HandedOn, Ranked
 from serving.rankers import Rankers
 from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
 
@@ -51,7 +53,9 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
     """Raises ``RequestError``, which ``serving.interceptors.Guard`` turns into a status.
 
     ``wall_clock`` gives Unix seconds: no outcome lies after them. ``fell_back`` is told how many
-    prompts got the forecasts of a pooled ranker that does not know their model.
+    prompts got the forecasts of a pooled ranker that does not know their model. ``ranked`` are
+    told of each answer after it was made, as :class:`serving.ranked.HandedOn` says; ``dropped`` of
+    prompts that they were not told of. ``guide`` says how far each forecast is to be trusted.
     """
 
     def __init__(
@@ -62,6 +66,9 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
         limits: Limits | None = None,
         wall_clock: Callable[[], float] = time.time,
         fell_back: Callable[[int], None] = lambda prompts: None,
+        ranked: Sequence[Consumer] = (),
+        dropped: Callable[[int], None] = lambda prompts: None,
+        guide: Guide | None = None,
     ) -> None:
         self._rankers = rankers
         self._batcher = batcher
@@ -69,28 +76,49 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
         self._limits = limits or Limits()
         self._wall_clock = wall_clock
         self._fell_back = fell_back
+        self._hand_on = HandedOn(ranked, dropped)
+        self._guide = guide
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="outcomes")
         self._waiting = self._telling = 0
 
     async def Rank(
         self, request: rank_pb2.RankRequest, context: grpc.aio.ServicerContext
     ) -> rank_pb2.RankResponse:
+        self._check_names(request)
         self._check_items(request)
         answering = self._rankers.of(request.served_model)
         ranker = answering.ranker
         forecasts = await self._batcher.forecast(ranker, [item.prompt for item in request.items])
         if answering.fallback:
             self._fell_back(len(forecasts))
-        self._tell(request.served_model or self._rankers.default, forecasts)
-        return rank_pb2.RankResponse(
+        served = request.served_model or self._rankers.default
+        self._tell(served, forecasts)
+        if self._guide is not None:
+            forecasts = self._guide.stamp(served, request.lane, request.tenant, forecasts)
+        response = rank_pb2.RankResponse(
             ranker=rank_pb2.RankerVersion(name=ranker.name, version=str(ranker.version)),
-            served_model=request.served_model or self._rankers.default,
+            served_model=served,
             forecasts=[
                 forecast_message(item.id, forecast)
                 for item, forecast in zip(request.items, forecasts, strict=True)
             ],
             fallback=answering.fallback,
         )
+        if self._hand_on.wanted:
+            self._hand_on(
+                Ranked(
+                    served_model=served,
+                    ranker=ranker.name,
+                    version=str(ranker.version),
+                    tenant=request.tenant,
+                    lane=request.lane,
+                    ids=tuple(item.id for item in request.items),
+                    prompts=tuple(item.prompt for item in request.items),
+                    forecasts=tuple(forecasts),
+                    at=self._wall_clock(),
+                )
+            )
+        return response
 
     async def ReportOutcomes(
         self, request: rank_pb2.ReportOutcomesRequest, context: grpc.aio.ServicerContext
@@ -143,6 +171,8 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
             raise RequestError(
                 Kind.UNAVAILABLE, "the outcomes were not stored; send them again", retry_after_s=1.0
             ) from None
+        if self._guide is not None:
+            self._guide.told(receipt.stored)
         return rank_pb2.ReportOutcomesResponse(
             stored=receipt.stored, duplicates=receipt.duplicates, conflicts=receipt.conflicts
         )
@@ -172,8 +202,14 @@ class RankService(rank_pb2_grpc.RankServiceServicer):  # type: ignore[misc]
             log.error("what was ranked was not counted: %s", failure(error))
 
     def close(self) -> None:
-        """Wait for outcomes that are being written."""
+        """Wait for outcomes that are being written, and for what is handed on."""
         self._disk.shutdown(wait=True)
+        self._hand_on.close()
+
+    def _check_names(self, request: rank_pb2.RankRequest) -> None:
+        for name in ("tenant", "lane"):
+            if len(getattr(request, name)) > self._limits.max_name_chars:
+                raise invalid(name, f"at most {self._limits.max_name_chars} characters")
 
     def _check_items(self, request: rank_pb2.RankRequest) -> None:
         limits = self._limits

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, Self, runtime_checkable
 
 from ranker.length_ranker import POOLED
@@ -81,6 +82,10 @@ class Rankers:
             self._of_pooled[served_model] = pooled.serving(served_model)
         return Answering(self._of_pooled[served_model])
 
+    def loaded(self) -> tuple[Ranker, ...]:
+        """Each served model's own, and the pooled one."""
+        return tuple(self._current.values())
+
     def replace(self, ranker: Ranker) -> None:
         self._current[ranker.served_model] = ranker
         if ranker.served_model == POOLED:
@@ -96,9 +101,28 @@ class Watched:
     version: str
 
 
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Version ``after`` of a registered name serves in the place of ``before``."""
+
+    name: str
+    alias: str
+    served_model: str
+    before: str
+    after: str
+
+
 def follows_alias(uri: str) -> bool:
     """Whether ``uri`` is ``models:/name@alias``, which can come to mean another version."""
     return _ALIAS.fullmatch(uri) is not None
+
+
+def name_and_alias(uri: str) -> tuple[str, str]:
+    """Of ``models:/name@alias``. Raises ``ValueError`` for anything else."""
+    match = _ALIAS.fullmatch(uri)
+    if match is None:
+        raise ValueError(f"{uri} is not models:/name@alias")
+    return match["name"], match["alias"]
 
 
 async def follow(
@@ -106,11 +130,14 @@ async def follow(
     source: Source,
     rankers: Rankers,
     every_s: float,
-    changed: Callable[[Ranker], None] = lambda ranker: None,
+    changed: Callable[[Swap], None] = lambda swap: None,
+    looked: Callable[[], None] = lambda: None,
 ) -> None:
     """Look at each alias every ``every_s`` seconds and swap its ranker when it moved; never ends.
 
     A registry that is away or a version that does not load leaves the ranker that serves.
+    ``changed`` is told of each swap and ``looked`` is called after each round, both in the thread
+    that reads the registry: they may take their time, and what they raise is logged.
     """
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1, thread_name_prefix="reload") as thread:
@@ -127,18 +154,26 @@ async def follow(
                 rankers.replace(ranker)
                 watched[i] = Watched(item.uri, item.served_model, str(ranker.version))
                 log.info("%s is now version %s", item.uri, ranker.version)
-                changed(ranker)
+                name, alias = name_and_alias(item.uri)
+                swap = Swap(name, alias, item.served_model, item.version, str(ranker.version))
+                await loop.run_in_executor(thread, _guarded, partial(changed, swap))
+            await loop.run_in_executor(thread, _guarded, looked)
+
+
+def _guarded(told: Callable[[], None]) -> None:
+    try:
+        told()
+    except Exception as error:
+        log.error("after a look at the registry: %s", failure(error))
 
 
 def _reloaded(source: Source, item: Watched) -> Ranker | None:
-    match = _ALIAS.fullmatch(item.uri)
-    if match is None:
-        raise ValueError(f"{item.uri} is not models:/name@alias")
-    version = source.resolve(match["name"], match["alias"])
+    name, alias = name_and_alias(item.uri)
+    version = source.resolve(name, alias)
     if version is None or str(version) == item.version:
         return None
     # By number: the alias may move again between the two calls.
-    ranker = source.load(f"models:/{match['name']}/{version}")
+    ranker = source.load(f"models:/{name}/{version}")
     if ranker.served_model != item.served_model:
         raise ValueError(f"version {version} serves another model")
     return ranker

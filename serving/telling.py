@@ -8,22 +8,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from drift.announce import Announcer
 from drift.config import MonitorConfig
 from drift.entry import MONITOR, Entry
 from drift.events import Event, EventLog
 from drift.history import History
+from drift.keeping import KeepConfig
 from drift.monitor import Monitor
 from drift.notify.config import Webhook
 from drift.notify.notifier import Notifier
 from drift.outcomes import OutcomeStore
-from drift.sink import MonitoredStore, recover
+from drift.recovery import recover
+from drift.sink import MonitoredStore
 from drift.tell import Teller
+from drift.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
 class TellingConfig:
     """Files, made when missing: ``outcomes`` and ``history`` are SQLite, ``events`` JSON lines.
-    ``close_s``: how long the end waits for webhooks."""
+    ``close_s``: how long the end waits for webhooks. ``keep``: how long outcomes are kept."""
 
     outcomes: Path
     events: Path
@@ -31,6 +35,7 @@ class TellingConfig:
     webhooks: tuple[Webhook, ...] = ()
     monitor: MonitorConfig = field(default_factory=MonitorConfig)
     close_s: float = 5.0
+    keep: KeepConfig = field(default_factory=KeepConfig)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.close_s < float("inf"):
@@ -39,11 +44,13 @@ class TellingConfig:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """What runs: the sink, who tells of it, and the webhooks."""
+    """What runs: the sink, who tells of it, the webhooks, and how others than the monitor tell
+    what they did."""
 
     sink: MonitoredStore
     teller: Teller
     notifier: Notifier
+    announce: Announcer
 
 
 @contextmanager
@@ -62,13 +69,17 @@ def telling(
         undo.callback(store.close)
         replayed: list[Event] = []
         monitor = recover(store, config.monitor, on_event=replayed.append)
+        replayed += monitor.stale(clock())
         notifier = Notifier(config.webhooks, environ, clock, rng)
         undo.callback(notifier.close, config.close_s)
         teller = Teller(history, notifier, clock)
-        sink = MonitoredStore(store, monitor, EventLog(config.events), clock, teller)
+        events = EventLog(config.events)
+        work = Worker()
+        undo.callback(work.close)
+        sink = MonitoredStore(store, monitor, events, clock, teller, work=work, keep=config.keep)
         undo.callback(sink.close)  # first of all: its last events are told
         teller.resume(replayed, _standing(monitor))
-        yield Telling(sink, teller, notifier)
+        yield Telling(sink, teller, notifier, Announcer(events, teller, clock))
 
 
 def _standing(monitor: Monitor) -> list[Entry]:

@@ -28,15 +28,18 @@ class ListConfig:
             raise ValueError(f"lists.grades must lie between 2 and {_MOST_GRADES}")
 
 
-def rank_shares(tokens: Floats, censored: NDArray[np.bool_]) -> Floats:
-    """Where each length stands among all, in (0, 1): the share of lengths below it, ties halved.
+def rank_shares(
+    tokens: Floats, censored: NDArray[np.bool_], weights: Floats | None = None
+) -> Floats:
+    """Where each length stands among all, in (0, 1): the share of lengths below it, ties halved,
+    each counting by its weight.
 
     For a censored row, the expectation of that share given that the length is at least the bound:
     half-way between the Kaplan-Meier curve there and 1. Without censoring these are mid-ranks.
     """
     if not len(tokens):
         return np.empty(0)
-    values, survival = survival_curve(tokens, censored)
+    values, survival = survival_curve(tokens, censored, weights)
     after = np.concatenate(([1.0], survival))
     above = after[np.searchsorted(values, tokens, side="right")]
     before = after[np.searchsorted(values, tokens, side="left")]

@@ -39,6 +39,9 @@ from training.tracking import metrics, record
 if TYPE_CHECKING:
     from ranker.registry import Registry
 
+#: Served models whose lengths are bundled.
+BUNDLED = (SERVED_MODEL, smollm2.SERVED_MODEL)
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -63,6 +64,21 @@ def slices(examples: Sequence[Example]) -> dict[str, Members]:
     characters = np.array([len(e.prompt) for e in examples], np.float64)
     found = {"english": ~foreign, "not-english": foreign, "code": code, "no-code": ~code}
     return _filled(found | _bands("prompt", characters, _PROMPT_EDGES))
+
+
+def by_caller(examples: Sequence[Example], most: int) -> dict[str, Members]:
+    """Rows of live traffic by who asked and where they queued: the ``most`` tenants, and as many
+    lanes, with the most rows. Where there is but one, it is the whole and no part; other rows than
+    those of live traffic are in none."""
+    found: dict[str, Members] = {}
+    for kind in ("tenant", "lane"):
+        names = np.array([getattr(e.origin, kind, None) for e in examples], dtype=object)
+        counts = Counter(name for name in names if name is not None)
+        if len(counts) > 1:
+            for name, _ in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:most]:
+                # As Python writes it: names are whatever callers sent.
+                found[f"{kind} {name!r}"] = names == name
+    return found
 
 
 def by_answer(examples: Sequence[Example]) -> dict[str, Members]:

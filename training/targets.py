@@ -37,14 +37,20 @@ class Targets:
         and its calibration to say.
 
         A prompt drawn ``k`` times weighs ``weight * 2k / (k + 1)``: the mean of more draws is
-        surer, yet what words cannot tell of a prompt does not average out.
+        surer, yet what words cannot tell of a prompt does not average out. Where examples have
+        weights, ranks are among lengths as they weigh, the mean is weighted, the heaviest draw
+        gives the weight, and ``k`` is how many of it all of them are worth.
         """
-        shares = _by_model(examples)
+        each = np.array([e.weight for e in examples], dtype=np.float64)
+        shares = _by_model(examples, each)
         prompts = dict.fromkeys(e.prompt for e in examples)  # in the order of the numbers below
         rows = prompt_numbers(examples)
-        draws = np.bincount(rows).astype(np.float64)
-        means = np.bincount(rows, shares) / draws
-        return cls(list(prompts), means, weight * 2.0 * draws / (draws + 1.0))
+        heaviest = np.zeros(len(prompts))
+        np.maximum.at(heaviest, rows, each)
+        total = np.bincount(rows, each, len(prompts))
+        draws = total / heaviest
+        means = np.bincount(rows, each * shares, len(prompts)) / total
+        return cls(list(prompts), means, weight * heaviest * 2.0 * draws / (draws + 1.0))
 
     @classmethod
     def joined(cls, parts: Iterable[Targets]) -> Targets:
@@ -59,15 +65,15 @@ class Targets:
         return len(self.prompts)
 
 
-def _by_model(examples: Sequence[Example]) -> Floats:
+def _by_model(examples: Sequence[Example], weights: Floats) -> Floats:
     """Rank shares of ``examples`` among their own model's, [rows]."""
     lengths = Lengths.of(examples)
-    shares = rank_shares(lengths.tokens, lengths.censored)
+    shares = rank_shares(lengths.tokens, lengths.censored, weights)
     models = np.array([e.model for e in examples])
     for model in np.unique(models):
         own = models == model
         if LEAST_ROWS <= np.count_nonzero(own) < len(own):
-            shares[own] = rank_shares(lengths.tokens[own], lengths.censored[own])
+            shares[own] = rank_shares(lengths.tokens[own], lengths.censored[own], weights[own])
     return shares
 
 

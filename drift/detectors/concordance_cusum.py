@@ -93,6 +93,11 @@ class ConcordanceDetector:
         # An outcome without decided pairs leaves the chart where it is.
         self.chart.add(0.0 if x is None else self.allowance - x)
 
+    def see(self, observation: Observation) -> None:
+        """Something for later ones to be compared with; it is not judged itself. With fewer than
+        ``neighbours`` of them the mean of a few pairs is taken for that of many."""
+        self._concordance.update(observation.score, observation.tokens, observation.censored)
+
     def relearn(self, allowance: float, limit: float) -> None:
         """Go on against a longer reference."""
         self.allowance, self.limit, self.chart.ceiling = allowance, limit, limit

@@ -41,6 +41,8 @@ class Notice:
         what = f"{self._verb} {e.before or '-'} -> {e.after or '-'}"
         if e.kind == "scale":
             what = "lengths changed as a whole"
+        elif e.closed:
+            what = f"not watched any more (state was {e.before})"
         about = e.served_model if e.label == "all" else f"{e.served_model} ({e.label})"
         return f"shortfirst: forecasts for {about}: {what}"
 
@@ -52,8 +54,9 @@ class Notice:
 class Board:
     """The alerts of one receiver: which slices are at ``level`` or beyond, and since when.
 
-    An alert ends when its slice falls below ``level``, when another ranker is promoted in the place
-    of the one that it is about, or when one that took over has learned its reference and is well.
+    An alert ends when its slice falls below ``level`` or is not watched any more, when another
+    ranker is promoted in the place of the one that it is about, or when one that took over has
+    learned its reference and is well.
     """
 
     def __init__(self, level: State = State.WARN) -> None:
@@ -82,10 +85,12 @@ class Board:
 
     def _state(self, entry: Entry) -> list[Notice]:
         state = State[entry.after.upper()]
+        before = self._firing.get(entry.slice)
+        if entry.closed and before is not None and before.entry.stream != entry.stream:
+            return []  # it fires for the version that took the place of this one
         if state < self._level:
             return self._resolve(entry, entry.slice)
         severity = "warning" if state is State.WARN else "critical"
-        before = self._firing.get(entry.slice)
         notice = Notice(entry, Status.FIRING, severity, entry.at)
         if before is not None:
             changed = before.severity if before.severity != severity else ""

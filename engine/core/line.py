@@ -52,7 +52,7 @@ class Line:
         self._count += 1
         # Asked each time: a policy may learn how long is too long. What it says now stands for
         # this wait, and does not change its unit.
-        starvation = self.lane.policy.starvation
+        starvation = self.lane.policy.patience(request)
         if starvation is not None and starvation.steps is not None:
             self._timers.put(request, step + starvation.steps)
         elif starvation is not None and starvation.seconds is not None:

@@ -53,6 +53,13 @@ class Request:
     finish_reason: FinishReason | None = None
 
     @property
+    def trusted(self) -> Forecast | None:
+        """The forecast, for an order that takes all of it or nothing: with trust below a half it
+        is none. Memory and charges go by ``forecast``, which is the best there is."""
+        forecast = self.forecast
+        return forecast if forecast is not None and forecast.trust >= 0.5 else None
+
+    @property
     def total_tokens(self) -> int:
         """Prompt and output so far; all but the newest must be computed before the next sample."""
         return self.prompt_tokens + self.output_tokens

@@ -7,11 +7,13 @@ vLLM (Kwon et al. 2023), chunked prefill with decodes first as in Sarathi-Serve 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from engine.core import ahead, progress
 from engine.core.config import SchedulerConfig
 from engine.core.costs import CostModel
+from engine.core.distrust import Distrust
 from engine.core.fairness import FairnessConfig
 from engine.core.lanes import Lane, LaneConfig
 from engine.core.plan import Plan, Step
@@ -25,6 +27,9 @@ from engine.core.view import View
 from ranker.types import FinishReason, Forecast
 
 __all__ = ["QueueFull", "Scheduler", "SchedulerConfig"]
+
+#: Requests looked at by a plan after trust fell: a long queue shall not hold a step up.
+_DISTRUSTED = 256
 
 
 class Scheduler(View):
@@ -53,6 +58,7 @@ class Scheduler(View):
         self.config = config
         self.lanes = tuple(lanes)
         super().__init__(State(config, self.lanes, fairness))
+        self._distrust = Distrust()
         self._speculation = _speculation(speculation, config.cost)
         self._plans = 0
         self._planned: dict[str, Request] = {}
@@ -61,7 +67,9 @@ class Scheduler(View):
     # -- requests come, change and go ------------------------------------------------------------
 
     def add(self, request: Request, now: float | None = None) -> None:
-        """Queue a new request; ``now`` is its arrival when not given.
+        """Queue a new request; ``now`` is its arrival when not given. When its forecast has less
+        trust than those before it, theirs in its tenant and lane have no more either, from the
+        next plans on: each looks at some of them.
 
         Raises ``QueueFull`` when as many wait as may wait, in all or in its lane, and
         ``ValueError`` when the id is in use, the lane unknown, a field out of range, or the prompt
@@ -71,6 +79,7 @@ class Scheduler(View):
         now = request.arrival if now is None else now
         self._state.room.check_room(request, now)
         self._state.enter(request, now, self._plans)
+        self._distrust.arrived(request)
 
     def abort(self, request_id: str, now: float) -> Request | None:
         """Drop a request and free its blocks at once; None when the id is unknown or finished."""
@@ -88,6 +97,9 @@ class Scheduler(View):
         if request is None:
             return False
         self._state.move(request, lane, now, self._plans)
+        if (forecast := self._distrust.told(request)) is not None:
+            self._state.reforecast(request, forecast)
+        self._distrust.changed(request)
         return True
 
     def reforecast(self, request_id: str, forecast: Forecast) -> bool:
@@ -96,6 +108,7 @@ class Scheduler(View):
         if request is None:
             return False
         self._state.reforecast(request, forecast)
+        self._distrust.changed(request)
         return True
 
     # -- a step ----------------------------------------------------------------------------------
@@ -110,6 +123,8 @@ class Scheduler(View):
             raise RuntimeError(f"plan {self._outstanding.number} has not been committed")
         state = self._state
         state.settle()
+        for request, forecast in self._distrust.take(_DISTRUSTED):
+            state.reforecast(request, forecast)
         if len(state.room):
             for request in state.room.starved(now, self._plans):
                 state.lane(request).policy.starved(request)
@@ -185,15 +200,20 @@ class Scheduler(View):
 
     def next_event(self, now: float) -> float | None:
         """Seconds of the clock at which time alone changes what is scheduled; None: never."""
+        if self._distrust.pending:
+            return math.nextafter(now, math.inf)  # the very next plan may differ
         return self._state.room.next_event(now)
 
     def quiet_steps(self, limit: int, now: float) -> int:
         """How many steps, at most ``limit``, are sure to decode exactly the running requests.
 
         Provided that no request arrives that could run, none ends or is aborted, and no
-        ``next_event`` comes. 0 with speculation: each of its steps may differ.
+        ``next_event`` comes. 0 with speculation: each of its steps may differ; and while those who
+        wait are yet to be trusted less.
         """
         if self._outstanding is not None or self._speculation is not None:
+            return 0
+        if self._distrust.pending:
             return 0
         return ahead.quiet_steps(self._state, limit, now, self._plans)
 
@@ -206,6 +226,10 @@ class Scheduler(View):
             raise ValueError(f"cannot skip {steps} steps; ask quiet_steps first")
         ahead.skip(self._state, steps)
         self._plans += steps
+
+    def check_integrity(self) -> None:
+        super().check_integrity()
+        self._distrust.check_integrity(self._state.requests)
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -226,6 +250,7 @@ class Scheduler(View):
         request.finish_reason = reason
         if self._speculation is not None:
             self._speculation.forget(request.id)
+        self._distrust.left(request)
         self._state.leave(request, now)
         return request
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from serving.cli.drift_act_replay import act_replay
 from serving.cli.drift_bench import benchmark
 from serving.cli.drift_dashboard import dashboard
+from serving.cli.drift_forget import forget
 from serving.cli.drift_history import events, history
+from serving.cli.drift_loop import loop
 from serving.cli.drift_notify import assets, notify
 from serving.cli.drift_report import report
 from serving.cli.drift_simulate import simulate
@@ -21,6 +24,7 @@ app = typer.Typer(
 
 
 for command in (
-    status, dashboard, history, events, report, notify, assets, simulate, benchmark,
+    status, dashboard, history, events, report, notify, assets, forget, simulate, act_replay,
+    loop, benchmark,
 ):  # fmt: skip
     app.command()(command)

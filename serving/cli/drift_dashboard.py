@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from serving.cli.drift_options import Last, Outcomes, open_store
+from serving.cli.rank_flags import AllowHosts
 
 
 def dashboard(
@@ -17,6 +18,7 @@ def dashboard(
     last: Last = 5_000,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 9465,
+    allow_host: AllowHosts = None,
 ) -> None:
     """Serve the drift dashboard over stored outcomes, or over a demonstration.
 
@@ -45,7 +47,7 @@ def dashboard(
     async def run(read: Callable[[], Mapping[str, Any]]) -> None:
         stop = StopSignal()
         stop.install()
-        await serve_dashboard(read, host, port, stop, ready)
+        await serve_dashboard(read, host, port, stop, ready, allow_host or ())
 
     with ExitStack() as undo:
         if demo:

@@ -12,7 +12,6 @@ from serving.cli.registry import TrackingUri
 
 if TYPE_CHECKING:
     from drift.entry import Entry
-    from training.gate.history import Promotion
 
 
 def history(
@@ -23,8 +22,8 @@ def history(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only these: state, reference, scale, promotion, rollback, retraining, action. "
-            "May be given several times."
+            help="Only these: state, reference, scale, promotion, rollback, retraining, shadow, "
+            "action. May be given several times."
         ),
     ] = None,
     served_model: Annotated[str, typer.Option(help="Only what is about this one.")] = "",
@@ -127,6 +126,7 @@ def _promotions(models: dict[str, str], tracking_uri: str) -> list[Entry]:
     if not models or (local and not (home.root / "mlflow.db").exists()):
         return []
     from serving.cli.registry import open_registry
+    from serving.moves import entry_of
     from training.gate import history as moves_of
 
     try:
@@ -136,31 +136,11 @@ def _promotions(models: dict[str, str], tracking_uri: str) -> list[Entry]:
             past = moves_of(registry.tags(name))
             if past.fault:
                 note(f"{name}: {past.fault}")
-            found += [_entry(move, served_model) for move in past.moves]
+            found += [entry_of(move, served_model) for move in past.moves]
         return found
     except ValueError as error:  # a ranker from a folder is in no registry
         note(f"without promotions: {error}")
         return []
-
-
-def _entry(move: Promotion, served_model: str) -> Entry:
-    from datetime import datetime
-
-    from drift.entry import Entry
-
-    return Entry(
-        at=datetime.fromisoformat(move.at).timestamp(),
-        kind="rollback" if move.kind == "rollback" else "promotion",
-        actor=move.by,
-        served_model=served_model,
-        before=move.previous or "",
-        after=move.version,
-        ranker=move.name,
-        version=move.version,
-        gate=move.gate,
-        message=f"alias {move.alias}" + (", past the gate" if move.kind == "force" else ""),
-        details={"alias": move.alias, "number": move.number, "forced": move.kind == "force"},
-    )
 
 
 def _same(one: Entry, other: Entry) -> bool:

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
-from serving.cli.drift_options import Json, Last, Outcomes, open_store
+from serving.cli.drift_options import Json, Last, Outcomes, open_store, utc
 
 
 def status(outcomes: Outcomes = None, last: Last = 5_000, as_json: Json = False) -> None:
-    """State of every served model and slice of its traffic, and the numbers behind it."""
+    """State of every served model and slice of its traffic, and the numbers behind it.
+
+    And, as the rank service wrote them last: who is tried beside the version that serves, and what
+    came of retraining.
+    """
     from drift.standing import standing
     from serving.cli.console import print_json, print_table
 
     store = open_store(outcomes)
     try:
         rows = standing(store, last=last)
+        shadows, attempts = _told(store.path)
     finally:
         store.close()
     if as_json:
-        print_json(rows)
+        print_json(
+            [
+                {
+                    **row,
+                    # Of the version as a whole; slices stand in the challenger's own list.
+                    "shadow": None if row["tenant"] is not None else _about(shadows, row),
+                    "retraining": None if row["tenant"] is not None else _about(attempts, row),
+                }
+                for row in rows
+            ]
+        )
         return
     print_table(
         _COLUMNS,
@@ -27,8 +43,61 @@ def status(outcomes: Outcomes = None, last: Last = 5_000, as_json: Json = False)
         title="Drift",
         caption="Statistics of the last "
         f"{max((row['window_outcomes'] for row in rows), default=0):,} outcomes by arrival. "
-        "Efficiency: 1 an oracle, 0 FCFS; harm: efficiency lost x share of traffic.",
+        "Efficiency: 1 an oracle, 0 FCFS; harm: efficiency lost x share of traffic. Trust: the say "
+        "that the rank service leaves to forecasts, 0 order by arrival (serve --act).",
     )
+
+    if shadows:
+        print_table(
+            ("served model", "challenger", "beside", "tau-b", "of the champion", "difference",
+             "95% interval", "outcomes", "verdict", "as of (UTC)"),
+            [_shadow_cells(row) for row in shadows],
+            title="Challengers",
+        )  # fmt: skip
+    if attempts:
+        print_table(
+            ("served model", "ranker", "instead of", "challenger", "phase", "since (UTC)", "why"),
+            [
+                (
+                    a["served_model"], a["ranker"], a["version"], a["challenger"] or "-",
+                    a["phase"], utc(a["since"]),
+                    "; ".join(filter(None, (*a["reasons"], a["gate"]))),
+                )
+                for a in attempts
+            ],
+            title="Retraining",
+        )  # fmt: skip
+
+
+def _told(outcomes: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What the rank service wrote beside its outcomes of challengers and of retraining."""
+    import json
+
+    from drift.retraining import load_attempts, retraining_path
+    from drift.shadow import shadow_path
+
+    attempts = [one.as_dict() for one in load_attempts(retraining_path(outcomes)).values()]
+    path = shadow_path(outcomes)
+    try:
+        shadows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    except ValueError as error:
+        raise ValueError(f"{path}: holds no comparisons ({error}); remove it") from None
+    return shadows, attempts
+
+
+def _about(told: list[dict[str, Any]], row: dict[str, Any]) -> dict[str, Any] | None:
+    return next((one for one in told if one["served_model"] == row["served_model"]), None)
+
+
+def _shadow_cells(row: dict[str, Any]) -> list[object]:
+    interval = "-" if row["low"] is None else f"{row['low']:+.3f} to {row['high']:+.3f}"
+    numbers = [
+        "-" if row[name] is None else f"{row[name]:.3f}"
+        for name in ("challenger_tau", "champion_tau", "difference")
+    ]
+    who = [row["served_model"], f"{row['ranker']} {row['challenger']}", row["champion"]]
+    when = "-" if row["at"] is None else utc(row["at"])
+    return [*who, *numbers, interval, row["pairs"], row["verdict"], when]
 
 
 _COLUMNS = (
@@ -36,6 +105,7 @@ _COLUMNS = (
     "traffic",
     "ranker",
     "state",
+    "trust",
     "outcomes",
     "tau-b",
     "95% interval",
@@ -60,6 +130,7 @@ def _cells(row: dict[str, Any]) -> list[object]:
         row["slice"] + traffic,
         f"{row['ranker'] or '-'} {row['version']}".strip(),
         row["state"],
+        _rounded(row["trust"]),
         row["total_outcomes"],
         _rounded(row["tau"]),
         interval,

@@ -15,12 +15,12 @@ def show(verdict: Verdict) -> None:
     from training.gate import COLUMNS
 
     if verdict.checks:
-        left = f"; {verdict.left_out:,} more it was trained on" if verdict.left_out else ""
+        left = f"; {verdict.left_out:,} more that one was trained on" if verdict.left_out else ""
         console.print_table(
             COLUMNS,
             [check.cells() for check in verdict.checks],
             title=f"{verdict.name}: version {verdict.version} against version {verdict.champion}, "
-            f"which serves, on {verdict.rows:,} validation rows{left}",
+            f"which serves, on {verdict.rows:,} {verdict.kind}{left}",
             caption="difference with its 95% interval, the same rows and bursts for both",
         )
     if not verdict.passed:

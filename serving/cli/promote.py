@@ -9,19 +9,37 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from serving.cli import training_data
+from serving.cli.optional_value import OptionalValues
 from serving.cli.registry import TrackingUri, open_registry
 
 if TYPE_CHECKING:
     from ranker.registry import Registry
+    from training.gate import Verdict
     from training.sources import Data
 
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
+
+@app.command(cls=OptionalValues)
 def promote(
     name: Annotated[str, typer.Argument(help="Registered name.")] = "length-ranker",
     version: Annotated[
         str, typer.Argument(help="Version number; without one, the history is shown.")
     ] = "",
     alias: Annotated[str, typer.Option(help="Alias to move.")] = "champion",
+    outcomes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[STORE]",
+            help="Compare on recent traffic instead: the realised lengths in this store (by "
+            "default the rank service's own) that arrived after the version was trained, with "
+            "their retained prompts.",
+        ),
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(help="Prompts of --outcomes. Default: prompts.db beside the store."),
+    ] = None,
     tokenizer: training_data.Tokenizer = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare, and move nothing.")] = False,
     force: Annotated[bool, typer.Option(help="Promote even when the gate is against it.")] = False,
@@ -35,10 +53,12 @@ def promote(
       shortfirst promote length-ranker               who served when, and why
       shortfirst promote length-ranker 3             compare version 3, and let it serve
       shortfirst promote length-ranker 3 --dry-run   compare only
+      shortfirst promote length-ranker 3 --outcomes  compare on recent traffic
 
     Both are asked about the validation rows of the data that the version was trained with: their
-    tau-b and what it is worth to a queue, each slice, and calibration. Exit status 1: refused,
-    with a table of reasons. shortfirst rollback goes back.
+    tau-b and what it is worth to a queue, each slice, and calibration. With --outcomes they are
+    asked about the same recent requests, none of which either was trained on, and tenants and lanes
+    are slices too. Exit status 1: refused, with a table of reasons. shortfirst rollback goes back.
     """
     import getpass
     from dataclasses import asdict
@@ -52,10 +72,15 @@ def promote(
         _history(registry, name, as_json=json)
         return
     gate.check_move(registry, name, version, alias)
-    rows = None
-    if registry.resolve(name, alias) not in (None, version):
-        rows = _data(registry, name, version, tokenizer, force)
-    verdict = gate.judge(registry, name, version, rows, alias=alias)
+    if outcomes is not None:
+        verdict = _on_outcomes(registry, name, version, alias, outcomes, prompts)
+    else:
+        if prompts is not None:
+            raise ValueError("--prompts: only about --outcomes; give that too")
+        rows = None
+        if registry.resolve(name, alias) not in (None, version):
+            rows = _data(registry, name, version, tokenizer, force)
+        verdict = gate.judge(registry, name, version, rows, alias=alias)
     moved = None
     if not dry_run:
         with suppress(gate.GateError):  # the verdict says it all
@@ -74,13 +99,32 @@ def promote(
         raise typer.Exit(1)
 
 
+def _on_outcomes(
+    registry: Registry, name: str, version: str, alias: str, store: str, prompts: Path | None
+) -> Verdict:
+    from serving.cli.from_outcomes import stores
+    from training import gate
+    from training.sources.recent import read_recent
+
+    served_model = registry.run_tags(name, version).get("served_model", "")
+    recent = read_recent(*stores(store, prompts), served_model)
+    return gate.judge_recent(registry, name, version, recent, alias=alias)
+
+
 def _data(
     registry: Registry, name: str, version: str, tokenizer: Path | None, force: bool
 ) -> Data | None:
     """What the version was trained with; ``None`` when that cannot be had and need not be."""
     from serving.cli import console, tables
+    from training.sources.lineage import Lineage
 
-    wanted = training_data.Wanted.of_run(registry.run_tags(name, version), tokenizer)
+    tags = registry.run_tags(name, version)
+    if Lineage.of(tags) is not None and not force:
+        raise ValueError(
+            f"{name} version {version} was trained on outcomes, which have gone on since: compare "
+            f"on recent ones with --outcomes"
+        )
+    wanted = training_data.Wanted.of_run(tags, tokenizer)
     try:
         with tables.stages() as progress:
             return wanted.job(name, progress).data

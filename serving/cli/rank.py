@@ -45,6 +45,7 @@ def rank(
                 "p50": forecast.quantile(0.5),
                 "p90": forecast.quantile(0.9),
                 "novelty": forecast.novelty,
+                "trust": forecast.trust,
             }
         )
     if as_json:
@@ -61,6 +62,9 @@ def rank(
     by = f"{answer.ranker} version {answer.version}"
     if answer.fallback:
         by += f"; it does not know {answer.served_model}, so these are its pooled forecasts"
+    trust = min((forecast.trust for forecast in answer.forecasts), default=1.0)
+    if trust < 1.0:
+        by += f"; the drift monitor leaves them a trust of {trust:g} in the order"
     print_table(
         ["place", "score", "p10", "p50", "p90", "novelty", "prompt"],
         [

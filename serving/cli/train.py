@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from serving.cli import training_data
+from serving.cli.optional_value import OptionalValues
 from serving.cli.registry import TrackingUri, open_registry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ranker.registry import Registry
     from training.configs import Configuration
     from training.pipeline import Result
 
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+_RECENT = "From outcomes"
 
+
+@app.command(cls=OptionalValues)
 def train(
     config: Annotated[
         str,
@@ -58,6 +64,54 @@ def train(
             "without it, that run goes on, to the same result."
         ),
     ] = False,
+    from_outcomes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[STORE]",
+            help="Train on recent traffic: the realised lengths in this store (by default the "
+            "rank service's own) with the prompts that shortfirst serve --retain-prompts kept "
+            "beside it, or those of --prompts.",
+            rich_help_panel=_RECENT,
+        ),
+    ] = None,
+    half_life: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            metavar="OUTCOMES",
+            help="A row counts half as much as one that came this many outcomes later. Default: "
+            "of 60, 250, 1,000, 4,000 and 16,000 the one whose ranker orders the validation rows "
+            "best.",
+            rich_help_panel=_RECENT,
+        ),
+    ] = None,
+    held_out: Annotated[
+        int,
+        typer.Option(
+            min=2,
+            metavar="ROWS",
+            help="Of the newest fifth, hold out this many rows at most: half to calibrate, half "
+            "to test. After a shift, what is held out is missing in training.",
+            rich_help_panel=_RECENT,
+        ),
+    ] = 400,
+    former: Annotated[
+        bool,
+        typer.Option(
+            help="Learn, with less weight, from what the champion was trained with, too.",
+            rich_help_panel=_RECENT,
+        ),
+    ] = True,
+    reason: Annotated[str, typer.Option(help="Why, for the record.", rich_help_panel=_RECENT)] = "",
+    challenger: Annotated[
+        bool,
+        typer.Option(
+            "--challenger",
+            help="Do not promote: let the alias challenger stand for the new version, which rank "
+            "services then score in the shadow of the champion.",
+            rich_help_panel=_RECENT,
+        ),
+    ] = False,
     tracking_uri: TrackingUri = "",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -71,6 +125,8 @@ def train(
       shortfirst train --data log.parquet --served-model llama-3-8b
       shortfirst train --data log.parquet --pooled
       shortfirst train --tracking-uri http://mlflow.example:5000
+      shortfirst train --from-outcomes               on recent traffic, judged by the newest of it
+      shortfirst train --from-outcomes --challenger --reason "drift: degraded"
 
     Exit status 1: metrics missed what the configuration expects, or the gate refused. The version
     is registered then, but does not serve. Processes that torchrun --nproc-per-node 2 -m
@@ -79,10 +135,37 @@ def train(
     from dataclasses import replace
 
     from ranker.length_ranker import POOLED
-    from serving.cli import console
+    from serving.cli import console, train_report
+    from serving.cli.from_outcomes import FromOutcomes
     from training import configs
 
     settings = configs.read(config)
+    if from_outcomes is not None:
+        _refuse(
+            "beside --from-outcomes",
+            {"--data": data or settings.data, "--pooled": pooled, "--column": column,
+             "--limit": limit, "--most": most, "--restart": restart,
+             "several --served-model": len(served_model or []) > 1, "torchrun": _is_one_of_many()},
+        )  # fmt: skip
+        wanted_model = (served_model or [settings.served_model])[0]
+        done = FromOutcomes(
+            from_outcomes,
+            prompts,
+            wanted_model,
+            name,
+            half_life,
+            held_out,
+            reason,
+            former,
+            challenger,
+            promote,
+            force,
+            tokenizer,
+        ).train(settings, tracking_uri, as_json=json)
+        if not done:
+            raise typer.Exit(1)
+        return
+    _refuse("without --from-outcomes", {"--challenger": challenger, "--reason": reason})
     own = [settings.served_model] if settings.served_model and not data else [""]
     if pooled and (served_model or not (data or settings.data)):
         raise ValueError("--pooled: takes all models of --data; give that, and no --served-model")
@@ -115,9 +198,19 @@ def train(
         )
         for each in wanted
     ]
-    _report(results, as_json=json)
+    train_report.report(results, as_json=json)
     if any(r.misses or (r.verdict is not None and r.promotion is None) for r in results):
         raise typer.Exit(1)
+
+
+def _refuse(beside: str, given: Mapping[str, object]) -> None:
+    """Raises ``ValueError`` naming the options that say nothing there."""
+    if said := [option for option, value in given.items() if value]:
+        raise ValueError(f"{', '.join(said)}: says nothing {beside}; leave it away")
+
+
+def _is_one_of_many() -> bool:
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def _is_helper() -> bool:
@@ -185,53 +278,3 @@ def _train(
             raise console.UserError(str(stopped), status=130) from None
     shutil.rmtree(workdir, ignore_errors=True)  # kept until the version is registered
     return result
-
-
-def _report(results: list[Result], *, as_json: bool) -> None:
-    from dataclasses import asdict, fields
-
-    from serving.cli import console, gate_table, tables
-    from training.expect import Miss
-
-    if as_json:
-        shown = [_as_dict(result) for result in results]
-        console.print_json(shown[0] if len(shown) == 1 else shown)
-        return
-    for result in results:
-        console.print_table(
-            tables.COLUMNS,
-            tables.rows(result.tables["test"]),
-            title=f"{result.name} version {result.version} on "
-            f"{len(result.data.split('test')):,} held-out prompts",
-        )
-        console.note(f"Forecasts: {result.flatness}.")
-        if result.misses:
-            columns = [f.name for f in fields(Miss)]
-            rows = [list(asdict(miss).values()) for miss in result.misses]
-            console.print_table(columns, rows, title="Missed what the configuration expects")
-            console.note(f"{result.name} version {result.version} is registered, not promoted.")
-        if result.verdict is not None:
-            gate_table.show(result.verdict)
-        if result.promotion is not None:
-            alias = result.promotion.alias
-            console.note(f"models:/{result.name}@{alias} is version {result.version}.")
-
-
-def _as_dict(result: Result) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from serving.cli import tables
-
-    return {
-        "name": result.name,
-        "version": result.version,
-        "run_id": result.run_id,
-        "promoted": result.promotion is not None,
-        "verdict": None if result.verdict is None else result.verdict.as_dict(),
-        "missed": [asdict(miss) for miss in result.misses],
-        "forecast_spread": result.flatness.share,
-        **{
-            split: [dict(zip(tables.COLUMNS, row, strict=True)) for row in tables.rows(table)]
-            for split, table in result.tables.items()
-        },
-    }

@@ -6,6 +6,10 @@ from typing import Annotated
 
 import typer
 
+from serving.cli.act_flags import Act
+from serving.cli.rank_flags import AllowHosts
+from serving.cli.retain_prompts import RetainPrompts
+
 
 def up(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -14,6 +18,9 @@ def up(
     grpc_port: Annotated[int, typer.Option(help="gRPC port of the engine.")] = 50052,
     http_port: Annotated[int, typer.Option(help="Port of the OpenAI-compatible API.")] = 8000,
     policy: Annotated[str, typer.Option(help="As of shortfirst engine.")] = "boost",
+    act: Act = True,
+    retain_prompts: RetainPrompts = 0.0,
+    allow_host: AllowHosts = None,
 ) -> None:
     """Prepare the model and train rankers if there are none, then serve until Ctrl-C.
 
@@ -48,7 +55,10 @@ def up(
 
     def rank_command(port: str) -> list[str]:
         return ["serve", *rankers.to_serve(), "--host", host, "--port", port,
-                "--metrics-port", str(metrics_port), "--drain-seconds", "8"]  # fmt: skip
+                "--metrics-port", str(metrics_port), "--act" if act else "--no-act",
+                "--retain-prompts", str(retain_prompts),
+                *(part for name in allow_host or () for part in ("--allow-host", name)),
+                "--drain-seconds", "8"]  # fmt: skip
 
     try:
         with services(home.root / "run") as children:

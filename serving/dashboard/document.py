@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,17 @@ from typing import Any
 from drift.board import Board
 from drift.entry import Entry
 from drift.history import read_history
+from drift.key import Key
 
 #: Kinds of entries that are shown, each group with how many of it at most: a state that flaps must
 #: not push promotions out.
-_SHOWN = ((("state", "scale"), 200), (("promotion", "rollback", "retraining", "action"), 100))
+_SHOWN = (
+    (("state", "scale"), 200),
+    (("promotion", "rollback", "retraining", "shadow", "action"), 100),
+)
+
+#: What tells one series from another.
+_KEY = ("served_model", "ranker", "version", "lane", "tenant")
 
 #: Fields of an entry that the page gets; ``details`` may hold anything and stays here.
 _FIELDS = (
@@ -24,8 +31,10 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Calling it gives the document, ready for JSON: ``Board.as_dict()`` and ``log``, the newest
-    entries of the history, oldest first. ``history`` may not exist yet.
+    """Calling it gives the document, ready for JSON: ``Board.as_dict()``, ``log``, the newest
+    entries of the history, oldest first, and under ``shadows`` and ``retraining`` the challengers
+    at work and the last attempts at retraining. ``history`` may not exist yet. Each series also has
+    its ``trust``, ``None`` where nothing acts on drift.
 
     Takes some 10 ms a served model, so not on an event loop. Raises ``ValueError`` when ``history``
     is something else.
@@ -33,9 +42,21 @@ class Reading:
 
     board: Callable[[], Board]
     history: Path | None = None
+    shadows: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    retraining: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    trusts: Callable[[], Mapping[Key, float]] = dict
 
     def __call__(self) -> dict[str, Any]:
-        return {**self.board().as_dict(), "log": [_plain(entry) for entry in self._entries()]}
+        board, trusts = self.board().as_dict(), self.trusts()
+        for model in board["models"]:
+            for row in (model["overall"], *model["slices"]):
+                row["trust"] = trusts.get(Key(*(row[name] for name in _KEY)))
+        return {
+            **board,
+            "log": [_plain(entry) for entry in self._entries()],
+            "shadows": list(self.shadows()),
+            "retraining": list(self.retraining()),
+        }
 
     def _entries(self) -> Sequence[Entry]:
         if self.history is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,13 +16,15 @@ from drift.delivery import Delivery
 from drift.history import History
 from drift.monitor import Monitor
 from drift.outcomes import OutcomeStore
-from drift.sink import MonitoredStore, recover
+from drift.recovery import recover
+from drift.sink import MonitoredStore
 from drift.tell import Teller
 from drift.valuer import ValueConfig, Valuer
 from serving.dashboard.demo import DemoConfig, demo_traffic
 from serving.dashboard.document import Reading
 from serving.dashboard.routes import PATH, Dashboard
 from serving.drain import StopSignal
+from serving.hosts import HostCheck, Hosts
 from serving.http_server import HttpServer
 from serving.rank_http import rank_app
 
@@ -36,10 +38,13 @@ async def serve_dashboard(
     port: int,
     stop: StopSignal,
     ready: Callable[[str], None],
+    allow_hosts: Sequence[str] = (),
 ) -> None:
-    """Until ``stop``; ``ready`` is told the address. Raises ``OSError`` when the port is taken."""
+    """Until ``stop``; ``ready`` is told the address. ``allow_hosts``: as ``serving.hosts`` has
+    them. Raises ``OSError`` when the port is taken."""
     dashboard = Dashboard(read, time.monotonic)
-    server = HttpServer(rank_app(CollectorRegistry(), dashboard), host, port)
+    app = HostCheck(rank_app(CollectorRegistry(), dashboard), Hosts(host, allow_hosts))
+    server = HttpServer(app, host, port)
     try:
         ready(f"http://{await server.start()}{PATH}")
         await stop.asked.wait()
@@ -53,7 +58,7 @@ def stored_board(store: OutcomeStore, last: int) -> Callable[[], Board]:
     monitor, valuer = recover(store, last=last), Valuer(ValueConfig(every=1, rest=0.0))
     monitor.flush()
     _replay_all(monitor, valuer)
-    found = board(monitor, valuer, time.time())
+    found = board(monitor.view(), valuer.values(), time.time())
     return lambda: found
 
 

@@ -14,6 +14,9 @@ from serving.drift_bench.pool import Pool, joined
 
 Index = NDArray[np.intp]
 
+#: What the served model of the benchmark is called, and its ranker.
+MODEL = "benchmark"
+
 
 @dataclass(frozen=True)
 class Deck:
@@ -34,7 +37,7 @@ class Deck:
     @cached_property
     def forecasts(self) -> tuple[Forecast, ...]:
         return tuple(
-            Forecast(score, tuple(quantiles), "benchmark", "1")
+            Forecast(score, tuple(quantiles), MODEL, "1")
             for score, quantiles in zip(
                 self.pool.scores.tolist(), self.pool.quantiles.tolist(), strict=True
             )
@@ -59,7 +62,7 @@ class Deck:
         return [
             Outcome(
                 request_id=str(number),
-                served_model="benchmark",
+                served_model=MODEL,
                 output_tokens=int(pool.tokens[row]),
                 finish_reason=FinishReason.LENGTH if pool.censored[row] else FinishReason.STOP,
                 arrival=start + number * every_s,

@@ -13,7 +13,7 @@ from drift.key import Key
 from drift.reference import Reference
 from drift.stream import Point, Stream
 from serving.drift_bench.bench import Bench
-from serving.drift_bench.deck import Deck, Index
+from serving.drift_bench.deck import MODEL, Deck, Index
 from serving.drift_bench.streams import Order, release
 from serving.drift_bench.traffic import CHAT, Traffic
 
@@ -90,7 +90,7 @@ def simulate(
     rng = bench.rng("simulate", config)
     rows = _rows(deck, config, rng)
     got = release(rows, deck, config.order, streams, rng)
-    stream = Stream(Key("benchmark", "benchmark", "1"), monitor, reference)
+    stream = Stream(Key(MODEL, MODEL, "1"), monitor, reference)
     outcomes = deck.outcomes(rows)
     events = [event for place in got.place for event in stream.update(outcomes[place])]
     events += stream.look()

@@ -15,7 +15,8 @@ from drift.events import EventLog, read_events
 from drift.metrics import DriftCollector
 from drift.monitor import Monitor
 from drift.outcomes import OutcomeStore
-from drift.sink import MonitoredStore, recover
+from drift.recovery import recover
+from drift.sink import MonitoredStore
 from drift.states import State
 from ranker.types import FinishReason
 
@@ -206,7 +207,7 @@ def test_a_long_past_is_judged_by_the_saved_reference(drifted, path):
     sink.close()
     store = OutcomeStore(path)
     monitor = recover(store, CONFIG, last=600)  # all of them after the change
-    moved = {s.name: s.reference for s in monitor.shifts(monitor.snapshot("m").key)}
+    moved = {s.name: s.reference for s in monitor.view().shifts(monitor.snapshot("m").key)}
     assert moved["output_tokens"] == 800  # what it was learned from, not the last 600
     assert monitor.snapshot("m").state >= State.DEGRADED
     assert monitor.snapshot("m").reference.tau.value > 0.25
@@ -242,4 +243,4 @@ def test_a_log_that_cannot_be_written_keeps_nobody_from_being_told(drifted, path
     sink.store(drifted)
     sink.close()
     assert any(event.alert for event in told)
-    assert "the outcome is stored" in caplog.text
+    assert "the outcomes are stored" in caplog.text

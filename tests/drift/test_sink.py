@@ -141,7 +141,7 @@ def test_the_board_names_the_slice_that_is_hurt(stream, tmp_path):
     assert samples["shortfirst_drift_slice_state", "t2"] >= 2.0
     assert samples["shortfirst_drift_slice_harm", "t2"] == hurt.harm
     found = standing(sink._store, config)
-    assert found[0]["tenant"] == "t2"
+    assert next(row["tenant"] for row in found if row["tenant"] is not None) == "t2"
     assert found[0]["harm"] >= found[-1]["harm"]
     sink.close()
 
@@ -171,7 +171,7 @@ def test_survivorship_reaches_the_board(sink, stream):
     sink._monitor.update = lambda outcome: []  # only who reports is looked at here
     sink.receive(Delivery(short, reporter="engine"), now)
     sink._clock = lambda: now
-    look = sink._survivors[next(iter(sink._survivors))].look(now)
+    look = next(iter(sink._book.survival(now).values()))
     assert look.selective
 
 
@@ -199,3 +199,18 @@ def test_replays_take_turns_and_rest():
     assert due(21.0, part=(301, State.WARN), whole=500) == "tenant t"  # who got worse is first
     assert due(22.0, part=(320, State.WARN), whole=500) is None
     assert valuer.due([(whole, 500, State.OK)], 400.0).seconds
+
+
+def test_a_tenant_with_the_name_of_the_rest_has_metrics_of_its_own(sink, stream):
+    rows = [
+        dataclasses.replace(o, tenant=("(other)", f"small {i}")[i % 2], lane=("(other)", "")[i % 2])
+        for i, o in enumerate(stream(260, 0.4, 1))
+    ]
+    sink.receive(Delivery(rows), NOW)
+    tracked = {
+        (s.labels["lane"], s.labels["tenant"])
+        for family in DriftCollector(sink).collect()
+        for s in family.samples
+        if s.name == "shortfirst_drift_slice_state"
+    }
+    assert tracked == {("(other)", "(other)"), ("\\(other)", "\\(other)")}

@@ -18,8 +18,10 @@ from ranker.types import Forecast, Outcome
 from serving.batcher import Batcher, BatcherConfig
 from serving.drain import Gate
 from serving.grpc_server import GrpcServer
+from serving.guide import Guide
 from serving.limits import Limits
 from serving.rank_service import RankService
+from serving.ranked import Consumer
 from serving.rankers import Rankers
 from shortfirst.rank.v1 import rank_pb2, rank_pb2_grpc
 
@@ -35,6 +37,7 @@ class WordRanker:
     name: str = "words"
     version: str = "1"
     novelty: float = 0.0
+    trust: float = 1.0
     batches: list[int] = field(default_factory=list)
     gate: threading.Event | None = None
     started: threading.Event = field(default_factory=threading.Event)
@@ -51,7 +54,10 @@ class WordRanker:
             words = float(len(prompt.split()))
             spread = (words / 2, words, words * 1.5)
             levels = (0.1, 0.5, 0.9)
-            answers.append(Forecast(words, spread, self.name, self.version, levels, self.novelty))
+            said = Forecast(
+                words, spread, self.name, self.version, levels, self.novelty, self.trust
+            )
+            answers.append(said)
         return answers
 
 
@@ -100,6 +106,8 @@ async def serve_rank(
     address: str = "127.0.0.1:0",
     batching: BatcherConfig | None = None,
     limits: Limits | None = None,
+    ranked: Sequence[Consumer] = (),
+    guide: Guide | None = None,
 ) -> AsyncIterator[RankServer]:
     """A real server on a real socket."""
     ranker, sink, limits = ranker or WordRanker(), sink or MemorySink(), limits or Limits()
@@ -107,7 +115,9 @@ async def serve_rank(
     batcher, gate = Batcher(batching), Gate()
     calls: list[tuple[str, str]] = []
     fallbacks: list[int] = []
-    service = RankService(rankers, batcher, sink, limits, fell_back=fallbacks.append)
+    service = RankService(
+        rankers, batcher, sink, limits, fell_back=fallbacks.append, ranked=ranked, guide=guide
+    )
     server = GrpcServer(
         address,
         rank_pb2.DESCRIPTOR.services_by_name["RankService"],

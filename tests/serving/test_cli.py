@@ -93,13 +93,15 @@ async def test_rank_asks_a_running_service(rank: RankServer, tmp_path: Path) -> 
     )
     assert bad.returncode == 2
     assert b"served_model" in bad.stderr
-    rank.rankers.replace(WordRanker(POOLED, novelty=0.99))
+    rank.rankers.replace(WordRanker(POOLED, novelty=0.99, trust=0.25))
     pooled = ["rank", "--target", rank.address, "--served-model", "nobody", "x"]
     table = await asyncio.to_thread(shortfirst, *pooled)
     assert "does not know nobody" in " ".join(table.stdout.decode().split())
+    assert "a trust of 0.25" in " ".join(table.stdout.decode().split())
     answer = json.loads((await asyncio.to_thread(shortfirst, *pooled, "--json")).stdout)
     assert answer["fallback"]
     assert answer["forecasts"][0]["novelty"] == 0.99
+    assert answer["forecasts"][0]["trust"] == 0.25
     text = tmp_path / "prompt ü.txt"
     text.write_bytes(b"\xff")
     bad = await asyncio.to_thread(shortfirst, "rank", "--file", str(text))

@@ -22,10 +22,11 @@ SERVER = """
 import asyncio, sys, time
 from pathlib import Path
 from drift.sink import MonitoredStore
+from drift.worker import Worker
 from tests.serving.parts import serve_rank
 
 async def main(folder):
-    sink = MonitoredStore.open(folder / "o.db", folder / "e.jsonl", time.time)
+    sink = MonitoredStore.open(folder / "o.db", folder / "e.jsonl", time.time, work=Worker())
     async with serve_rank(sink=sink) as rank:
         print(rank.address, flush=True)
         await asyncio.Event().wait()

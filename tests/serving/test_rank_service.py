@@ -50,6 +50,8 @@ async def test_forecasts_come_in_order_with_ids_and_version(rank: RankServer) ->
         (rank_pb2.RankRequest(items=[rank_pb2.RankItem(prompt="x")]), "items[0].id"),
         (rank_pb2.RankRequest(items=[rank_pb2.RankItem(id="a" * 257, prompt="x")]), "items[0].id"),
         (rank_pb2.RankRequest(items=[rank_pb2.RankItem(id="a", prompt="x")] * 2), "items[1].id"),
+        (rank_pb2.RankRequest(tenant="t" * 257), "tenant"),
+        (rank_pb2.RankRequest(lane="l" * 257), "lane"),
     ],
 )
 async def test_a_bad_item_names_its_field(

@@ -27,7 +27,9 @@ HEADERS = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
 
 
 class Oracle:
-    async def forecast(self, prompt: str, served_model: str) -> Forecast | None:
+    async def forecast(
+        self, prompt: str, served_model: str, *, request_id: str, tenant: str, lane: str
+    ) -> Forecast | None:
         return Forecast(7.0, (2.0, 5.0, 9.0), "words", "3", (0.1, 0.5, 0.9))
 
 

@@ -133,3 +133,23 @@ def test_too_few_rows_are_refused(examples):
         fitted(examples[:40], TrainConfig())
     with pytest.raises(ValueError, match="0 validation rows"):
         fitted([e for e in examples if e.split == "train"], TrainConfig())
+
+
+def test_recent_rows_outweigh_older_ones_that_say_the_opposite(examples, quick):
+    """Each word used to mean what the other means now."""
+    means = {"essay": "date", "date": "essay"}
+    train_rows = [e for e in examples if e.split == "train"]
+    old = [
+        replace(e, prompt=f"{means[e.prompt.split()[0]]} {e.prompt.partition(' ')[2]}")
+        for e in train_rows
+    ]
+    held = [e for e in examples if e.split != "train"]
+
+    def learned(half_life: float) -> float:
+        rows = [*old, *train_rows]
+        weights = np.exp2(-np.arange(len(rows))[::-1] / half_life)
+        weighted = [replace(e, weight=w) for e, w in zip(rows, weights, strict=True)]
+        return tau(fitted([*weighted, *held], quick), examples)
+
+    assert abs(learned(1e9)) < 0.2
+    assert learned(100.0) > 0.4

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -93,3 +95,34 @@ def test_prompts_of_a_wordy_model_do_not_look_long(quick):
         test = asked(name, times, 0.5, 300, "test")
         scores = model.predict([e.prompt for e in test]).scores
         assert order(scores, [e.output_tokens for e in test], resamples=0).tau > 0.3
+
+
+def test_weights_of_draws_are_those_of_the_prompt():
+    """A lone draw gives its prompt its own weight; an old draw beside a new one takes none away."""
+
+    def weighted(*answers: tuple[str, int, float]) -> list[Example]:
+        return [
+            Example(prompt, tokens, FinishReason.STOP, "m", str(i), "train", weight=weight)
+            for i, (prompt, tokens, weight) in enumerate(answers)
+        ]
+
+    given = weighted(
+        ("a", 10, 1.0), ("b", 30, 0.25), ("a", 20, 0.5), ("c", 40, 0.5), ("c", 50, 0.5)
+    )
+    found = Targets.of(given, 0.5)
+    a, b, c = found.weights
+    assert b == pytest.approx(0.5 * 0.25)
+    assert c == pytest.approx(0.5 * 0.5 * 4 / 3)
+    assert a == pytest.approx(0.5 * 2 * 1.5 / 2.5)
+    assert 0.5 < a < 0.5 * 4 / 3
+    # Of a weight of 2.75 in all, what is shorter and half of its own, in rising order of length.
+    ten, twenty, thirty, forty, fifty = np.array([0.5, 1.25, 1.625, 2.0, 2.5]) / 2.75
+    assert found.shares == pytest.approx([(ten + 0.5 * twenty) / 1.5, thirty, (forty + fifty) / 2])
+
+
+def test_equal_weights_teach_what_no_weights_do():
+    plain = rows("m", ("a", 10), ("b", 30), ("a", 20))
+    same = Targets.of(plain)
+    halved = Targets.of([replace(e, weight=0.5) for e in plain])
+    assert halved.shares == pytest.approx(same.shares)
+    assert halved.weights == pytest.approx(0.5 * same.weights)

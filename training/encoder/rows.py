@@ -59,7 +59,8 @@ def make_rows(
     The others are answers of other models or in other places, whose lengths mean something else:
     :func:`aligned` moves each to where the same share of rank lies in the first part. ``models``
     are the served models told apart; rows of any other have number 0. Prompts of one part that are
-    the same text, answered by the same model, become one row with several draws.
+    the same text, answered by the same model, become one row with several draws, of which the
+    heaviest gives the weight.
     """
     own = Lengths.of(parts[0])
     groups: list[list[tuple[float, bool]]] = []
@@ -76,9 +77,11 @@ def make_rows(
                 at[key] = len(groups)
                 groups.append([])
                 prompts.append(example.prompt)
-                counted.append(weight)
+                counted.append(0.0)
                 numbers.append(0 if i else model_number(example.model, models))
-            groups[at[key]].append((float(length), bool(cut)))
+            row = at[key]
+            groups[row].append((float(length), bool(cut)))
+            counted[row] = max(counted[row], weight * example.weight)
     draws = max(map(len, groups), default=1)
     shape = (len(groups), draws)
     tokens, censored = np.zeros(shape), np.zeros(shape, np.bool_)

@@ -1,18 +1,20 @@
 """The promotion gate: only a ranker that orders better takes the place of the one that serves.
 
-:func:`judge` compares, :func:`promote` moves the alias and keeps the history, :func:`rollback`
-goes back.
+:func:`judge` and, on live traffic, :func:`judge_recent` compare, :func:`promote` moves the alias
+and keeps the history, :func:`rollback` goes back.
 """
 
 from training.gate.config import BurstConfig, GateConfig
 from training.gate.history import History, Promotion, history
 from training.gate.judge import judge
 from training.gate.promote import GateError, OvertakenError, promote, rollback
-from training.gate.registered import CHAMPION, check_move
+from training.gate.recent import judge_recent
+from training.gate.registered import CHALLENGER, CHAMPION, check_move
 from training.gate.rows import SEEN_FILE, seen
 from training.gate.verdict import COLUMNS, Check, Verdict
 
 __all__ = [
+    "CHALLENGER",
     "CHAMPION",
     "COLUMNS",
     "SEEN_FILE",
@@ -27,6 +29,7 @@ __all__ = [
     "check_move",
     "history",
     "judge",
+    "judge_recent",
     "promote",
     "rollback",
     "seen",

@@ -11,10 +11,10 @@ from ranker.metrics import coverage, paired
 from ranker.types import Forecast
 from training.draws import prompt_numbers
 from training.gate import bursts
-from training.gate.config import GateConfig
+from training.gate.config import BurstConfig, GateConfig
 from training.gate.difference import Difference
 from training.gate.verdict import Check
-from training.slices import Members, slices
+from training.slices import Members, by_caller, slices
 from training.sources import Example, Lengths
 
 _LEVELS = (0.5, 0.9)
@@ -25,11 +25,13 @@ def checks(
     challenger: Sequence[Forecast],
     examples: Sequence[Example],
     config: GateConfig,
+    fresh: Members | None = None,
 ) -> tuple[Check, ...]:
     """All checks, the order of the whole first. Deterministic by ``config.seed``.
 
     Forecasts are one per example, in order. Scores of two rankers mean different things: only
-    their orders are compared.
+    their orders are compared. ``fresh`` rows are those that the challenger was not calibrated on
+    either, where some are known to be: coverage is counted on them.
     """
     old, new = (np.array([f.score for f in each]) for each in (champion, challenger))
     lengths = Lengths.of(examples)
@@ -49,17 +51,34 @@ def checks(
         return Difference(d.b, d.a, d.value, d.low, d.high)
 
     found = [_better(rows, gap(np.ones(rows, np.bool_)), config)]
-    worth = bursts.efficiency(
-        champion, challenger, examples, config.bursts, np.random.default_rng(config.seed)
-    )
-    if worth is not None:
-        found.append(_no_loss("SJF efficiency", rows, worth, config.efficiency_loss))
+
+    def worth(name: str, part: Members, bound: float, how: BurstConfig) -> list[Check]:
+        """Of the same rows and bursts for both; empty where they make no queue."""
+        kept: list[int] = np.flatnonzero(part).tolist()
+        found = bursts.efficiency(
+            [champion[i] for i in kept],
+            [challenger[i] for i in kept],
+            [examples[i] for i in kept],
+            how,
+            np.random.default_rng(config.seed),
+        )
+        return [] if found is None else [_no_loss(name, len(kept), found, bound)]
+
+    found += worth("SJF efficiency", np.ones(rows, np.bool_), config.efficiency_loss, config.bursts)
     for name, members in slices(examples).items():
         size = int(members.sum())
         if size < config.slice_rows:
             continue
         found.append(_no_loss(f"tau-b of {name}", size, gap(members), config.slice_loss))
-    return (*found, *_calibration(champion, challenger, lengths, config.calibration))
+    for name, members in by_caller(examples, config.live_slices).items():
+        size = int(members.sum())
+        if size < config.slice_rows:
+            continue
+        found.append(_no_loss(f"tau-b of {name}", size, gap(members), config.slice_loss))
+        found += worth(
+            f"SJF efficiency of {name}", members, config.slice_loss, config.bursts.smaller
+        )
+    return (*found, *_calibration(champion, challenger, lengths, config.calibration, fresh))
 
 
 def _better(rows: int, d: Difference, config: GateConfig) -> Check:
@@ -88,18 +107,33 @@ def _check(name: str, rows: int, d: Difference, bound: float, why: str) -> Check
 
 
 def _calibration(
-    champion: Sequence[Forecast], challenger: Sequence[Forecast], lengths: Lengths, bound: float
+    champion: Sequence[Forecast],
+    challenger: Sequence[Forecast],
+    lengths: Lengths,
+    bound: float,
+    fresh: Members | None,
 ) -> list[Check]:
-    """Coverage of the challenger; a champion that is further off excuses it."""
+    """Coverage of the challenger; a champion that is further off excuses it.
+
+    ``fresh`` rows may be few, and few the others, by which it was calibrated: the bound is then no
+    narrower than chance, 1.96 standard errors of the difference of both coverages.
+    """
+    part = np.ones(len(lengths.tokens), np.bool_) if fresh is None else fresh
+    tokens, censored = lengths.tokens[part], lengths.censored[part]
     shares = []
     for forecasts in (champion, challenger):
-        quantiles = np.array([[f.quantile(p) for p in _LEVELS] for f in forecasts])
-        shares.append(coverage(quantiles, lengths.tokens, lengths.censored, _LEVELS)[0])
+        quantiles = np.array([[f.quantile(p) for p in _LEVELS] for f in forecasts])[part]
+        shares.append(coverage(quantiles, tokens, censored, _LEVELS)[0])
     found = []
     for level, old, new in zip(_LEVELS, *shares, strict=True):
         gain = abs(old - level) - abs(new - level)
         d = Difference(float(old), float(new), float(gain), math.nan, math.nan)
-        off = abs(new - level) > bound and gain < 0.0
+        most = bound
+        if fresh is not None:
+            fit = len(part) - len(tokens)
+            spread = level * (1.0 - level) * (1.0 / max(1, len(tokens)) + 1.0 / max(1, fit))
+            most = max(bound, 1.96 * math.sqrt(spread))
+        off = abs(new - level) > most and gain < 0.0
         why = f"{new:.1%} of the answers are within it" if off else ""
-        found.append(_check(f"coverage of p{level * 100:.0f}", len(lengths.tokens), d, bound, why))
+        found.append(_check(f"coverage of p{level * 100:.0f}", len(tokens), d, most, why))
     return found

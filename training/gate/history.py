@@ -93,10 +93,13 @@ def served(moves: Iterable[Promotion]) -> list[str]:
     """Versions to go back through, the present one last.
 
     A promotion adds one; a rollback takes away what it went back over, so that the next one goes
-    on from there and not forth again.
+    on from there and not forth again. What served before the first promotion, set by other means,
+    is the first.
     """
     stack: list[str] = []
     for move in moves:
+        if not stack and move.previous is not None and move.kind != ROLLBACK:
+            stack.append(move.previous)
         if move.kind == ROLLBACK and move.version in stack:
             while stack[-1] != move.version:
                 stack.pop()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ranker.artifact import ArtifactError
+from ranker.types import Forecast
 from training.forecasts import forecasts_of
 from training.gate.checks import checks
 from training.gate.config import GateConfig
@@ -56,7 +59,7 @@ def judge(
     same = new["validation_digest"] == old.get("validation_digest")
     rows = _fair(registry, name, champion, held, same)
     if rows is None:
-        return found(obstacle=f"version {champion} does not say what it was trained on")
+        return found(obstacle=untold(champion))
     left_out = len(held) - len(rows)
     if len(rows) < config.least_rows:
         return found(
@@ -65,13 +68,27 @@ def judge(
             obstacle=f"{len(rows)} validation rows that version {champion} was not trained on are "
             f"too few to compare; at least {config.least_rows} are needed",
         )
-    challenger = forecasts_of(registry.load(f"models:/{name}/{version}"), rows)
-    try:
-        before = forecasts_of(registry.load(f"models:/{name}/{champion}"), rows)
-    except ArtifactError:
-        # It could not serve either: whatever loads is better.
+    told = forecasts_of_both(registry, name, champion, version, rows)
+    if told is None:
         return found(rows=len(rows), left_out=left_out)
-    return found(rows=len(rows), left_out=left_out, checks=checks(before, challenger, rows, config))
+    return found(rows=len(rows), left_out=left_out, checks=checks(*told, rows, config))
+
+
+def forecasts_of_both(
+    registry: Registered, name: str, champion: str, version: str, rows: Sequence[Example]
+) -> tuple[list[Forecast], list[Forecast]] | None:
+    """The champion's forecasts of ``rows`` and those of ``version``; ``None`` when the champion
+    does not load: it could not serve either, and whatever loads is better."""
+    after = forecasts_of(registry.load(f"models:/{name}/{version}"), rows)
+    try:
+        return forecasts_of(registry.load(f"models:/{name}/{champion}"), rows), after
+    except ArtifactError:
+        return None
+
+
+def untold(version: str) -> str:
+    """The obstacle of a version without :data:`SEEN_FILE`."""
+    return f"version {version} does not say what it was trained on"
 
 
 def _fair(

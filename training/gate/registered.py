@@ -10,6 +10,8 @@ from training.forecasts import Forecaster
 
 #: The alias that serves unless another is asked for.
 CHAMPION = "champion"
+#: The alias of the version that is scored in the shadow of the one that serves.
+CHALLENGER = "challenger"
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 
 

@@ -40,9 +40,9 @@ class Check:
 class Verdict:
     """Of ``version`` of ``name`` against ``champion``, which ``alias`` stood for, if for any.
 
-    Both were asked about the same ``rows`` held-out prompts; ``left_out`` more were not used,
-    because the champion was trained on them. ``obstacle`` says why nothing could be compared,
-    empty when something was.
+    Both were asked about the same ``rows`` held-out prompts, ``kind`` says which; ``left_out`` more
+    were not used, because the champion was trained on them. ``obstacle`` says why nothing could be
+    compared, empty when something was.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Verdict:
     left_out: int = 0
     checks: tuple[Check, ...] = ()
     obstacle: str = ""
+    kind: str = "validation rows"
 
     @property
     def passed(self) -> bool:
@@ -70,7 +71,7 @@ class Verdict:
             first = self.checks[0]
             return (
                 f"{first.name} {first.challenger:.3f} against {first.champion:.3f} on "
-                f"{self.rows} validation rows; {len(self.checks)} checks passed"
+                f"{self.rows} {self.kind}; {len(self.checks)} checks passed"
             )
         if self.champion == self.version:
             return "serves already"

@@ -2,7 +2,7 @@
 
 from training.sources.assemble import EVERY_MODEL
 from training.sources.duplicates import deduplicated
-from training.sources.example import Data, Example, Lengths
+from training.sources.example import Data, Example, Lengths, Origin
 from training.sources.leaks import refuse_leaks, without_leaks
 from training.sources.orderable import refuse_unorderable
 from training.sources.progress import Progress, silent
@@ -13,6 +13,7 @@ __all__ = [
     "Data",
     "Example",
     "Lengths",
+    "Origin",
     "Progress",
     "deduplicated",
     "read_table",

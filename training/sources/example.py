@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,12 +15,22 @@ from training.split import SPLITS
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where in live traffic a row is from: it arrived at Unix second ``arrival``."""
+
+    arrival: float
+    tenant: str = ""
+    lane: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Example:
     """One prompt and the realised length of one answer by ``model``, in tokens of that model.
 
     A ``finish_reason`` other than ``stop`` makes ``output_tokens`` a lower bound. Several draws of
     one prompt are several examples with equal prompts and ids of their own. ``conversation``, where
-    known, is what the prompt is a turn of.
+    known, is what the prompt is a turn of. ``weight``, above 0, is how much a training row counts;
+    held-out rows count alike. ``origin`` is known of live traffic.
     """
 
     prompt: str = field(repr=False)
@@ -30,8 +41,12 @@ class Example:
     split: str
     prompt_tokens: int = 0
     conversation: str = ""
+    weight: float = 1.0
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
+        if not 0.0 < self.weight < math.inf:
+            raise ValueError(f"example.weight must be above 0 and finite, got {self.weight}")
         if self.output_tokens < 0:
             raise ValueError(f"example.output_tokens must be >= 0, got {self.output_tokens}")
         if self.split not in SPLITS:

@@ -1,8 +1,8 @@
 """Realised lengths of the outcome store, joined with the prompts that it does not keep.
 
 The store is the file that ``shortfirst engine`` and the rank service write (format 1, SQLite). It
-holds no prompt text on purpose, so the prompts come from whoever may keep them: the operator's own
-log, by request id.
+holds no prompt text on purpose, so the prompts come from whoever may keep them, by request id: the
+operator's own log, or the rank service's store of prompts where retention is on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,13 +19,15 @@ from training.sources import cells, rows
 from training.sources.assemble import EVERY_MODEL, assembled, split_by_hash
 from training.sources.chat import conversation_of, opening, ranked_text
 from training.sources.duplicates import Ids
-from training.sources.example import Data, Example
+from training.sources.example import Data, Example, Origin
+from training.sources.retained import SUFFIXES, read_retained
 from training.split import RESERVED
 
 _FORMAT = 1
 _QUERY = """
-SELECT request_id, served_model, output_tokens, finish_reason, arrival, finished, prompt_tokens
-FROM outcomes WHERE :model IS NULL OR served_model = :model ORDER BY seq
+SELECT request_id, served_model, output_tokens, finish_reason, arrival, finished, prompt_tokens,
+  tenant, lane
+FROM outcomes WHERE :model IS NULL OR served_model = :model ORDER BY {order}
 """
 
 
@@ -42,14 +44,15 @@ def read_outcomes(store: Path, prompts: Path, served_model: str | None = None) -
     """Examples of the outcomes in ``store`` whose prompts are in ``prompts``.
 
     ``prompts`` is Parquet, JSON lines or CSV with ``request_id`` and ``prompt``, or ``messages`` as
-    the API has them, and optionally ``conversation``. The store is only read, also while others
-    write to it. Outcomes without a prompt, and prompts without an outcome, are counted in
+    the API has them, and optionally ``conversation``, or a store of retained prompts
+    (:mod:`training.sources.retained`). The stores are only read, also while others write to them.
+    Outcomes without a prompt, and prompts without an outcome, are counted in
     ``Data.skipped``. Raises ``ValueError`` when a file is not what it should be, a request id comes
     twice in ``prompts``, or nothing joins.
     """
     store = Path(store)
     wanted = None if served_model == EVERY_MODEL else served_model
-    found, skipped = joined(outcomes(store, wanted), read_prompts(Path(prompts)))
+    found, skipped = joined(outcomes(store, wanted), read_prompts(Path(prompts), wanted))
     return assembled(
         store.stem,
         store.absolute().as_uri(),
@@ -72,27 +75,61 @@ def joined(
             skipped["outcomes whose request id has no prompt"] += 1
             continue
         answered.add(outcome.request_id)
-        if request.split == RESERVED:
-            continue
-        found.append(
-            Example(
-                request.prompt,
-                outcome.output_tokens,
-                outcome.finish_reason,
-                outcome.served_model,
-                id=outcome.request_id,
-                split=request.split,
-                prompt_tokens=outcome.prompt_tokens,
-                conversation=request.conversation,
-            )
-        )
+        if request.split != RESERVED:
+            found.append(example(outcome, request, request.split))
     if alone := len(asked) - len(answered):
         skipped["prompts whose request id has no outcome"] = alone
     return found, dict(skipped)
 
 
-def outcomes(store: Path, served_model: str | None = None) -> Iterator[Outcome]:
-    """What the store holds, in the order of report, without forecasts. Raises ``ValueError``."""
+def example(outcome: Outcome, request: Asked, split: str) -> Example:
+    """What ``outcome`` and the prompt of the same request tell together."""
+    return Example(
+        request.prompt,
+        outcome.output_tokens,
+        outcome.finish_reason,
+        outcome.served_model,
+        id=outcome.request_id,
+        split=split,
+        prompt_tokens=outcome.prompt_tokens,
+        conversation=request.conversation,
+        origin=Origin(outcome.arrival, outcome.tenant, outcome.lane),
+    )
+
+
+def outcomes(
+    store: Path, served_model: str | None = None, *, newest_first: bool = False
+) -> Iterator[Outcome]:
+    """What the store holds, without forecasts: in the order of report, or the newest by arrival
+    first. Raises ``ValueError``."""
+    query = _QUERY.format(order="arrival DESC, seq DESC" if newest_first else "seq")
+    with _opened(store) as db:
+        for request_id, model, tokens, reason, arrival, finished, asked, tenant, lane in db.execute(
+            query, {"model": served_model}
+        ):
+            yield Outcome(
+                request_id,
+                model,
+                tokens,
+                FinishReason(reason),
+                arrival,
+                finished,
+                asked,
+                tenant=tenant,
+                lane=lane,
+            )
+
+
+def served_models(store: Path) -> dict[str, int]:
+    """Outcomes by served model, most first. Raises ``ValueError``."""
+    with _opened(store) as db:
+        return dict(
+            db.execute("SELECT served_model, count(*) FROM outcomes GROUP BY 1 ORDER BY 2 DESC, 1")
+        )
+
+
+@contextmanager
+def _opened(store: Path) -> Iterator[sqlite3.Connection]:
     if not store.is_file():
         raise ValueError(f"{store}: no such file")
     try:
@@ -100,16 +137,17 @@ def outcomes(store: Path, served_model: str | None = None) -> Iterator[Outcome]:
             (version,) = db.execute("PRAGMA user_version").fetchone()
             if version != _FORMAT:
                 raise ValueError(f"{store}: has format {version} of outcomes, not {_FORMAT}")
-            for request_id, model, tokens, reason, *rest in db.execute(
-                _QUERY, {"model": served_model}
-            ):
-                yield Outcome(request_id, model, tokens, FinishReason(reason), *rest)
+            yield db
     except sqlite3.DatabaseError as error:
         raise ValueError(f"{store}: not a store of outcomes ({error})") from None
 
 
-def read_prompts(path: Path) -> dict[str, Asked]:
-    """Prompts by request id. Raises ``ValueError`` naming the row."""
+def read_prompts(path: Path, served_model: str | None = None) -> dict[str, Asked]:
+    """Prompts by request id, of a table, or of a store of retained ones (then of ``served_model``
+    alone, where one is named). Raises ``ValueError`` naming the row."""
+    if path.suffix.lower() in SUFFIXES:
+        kept = read_retained(path, served_model)
+        return {name: _retained(text) for name, text in kept.items() if not _blank(text)}
     ids, found = Ids(), {}
     for where, row in rows.read(path, ("request_id", "prompt", "messages", "conversation")):
         request_id = row.get("request_id")
@@ -118,6 +156,15 @@ def read_prompts(path: Path) -> dict[str, Asked]:
         ids.add(where, "request_id", str(request_id))
         found[str(request_id)] = _asked(where, row)
     return found
+
+
+def _retained(text: str) -> Asked:
+    """Which conversation a prompt is of is not kept: it stands for itself."""
+    return Asked(text, conversation_of(text), split_by_hash(text))
+
+
+def _blank(text: str) -> bool:
+    return not text or text.isspace()
 
 
 def _asked(where: str, row: Mapping[str, object]) -> Asked:

@@ -57,8 +57,12 @@ class Policy(Protocol):
         """
         ...
 
+    def patience(self, request: Request) -> Starvation | None:
+        """``starvation`` for this request, asked when it begins to wait; the unit is the same."""
+        ...
+
     def starved(self, request: Request) -> None:
-        """It has waited for ``starvation`` since it arrived or last ran; a new key is asked for."""
+        """It has waited for its patience since it arrived or last ran; a new key is asked for."""
         ...
 
     def observe(self, request: Request, now: float) -> None:
@@ -81,6 +85,9 @@ class Static:
 
     def rekey_after(self, request: Request) -> int | None:
         return None
+
+    def patience(self, request: Request) -> Starvation | None:
+        return self.starvation
 
     def starved(self, request: Request) -> None:
         return None

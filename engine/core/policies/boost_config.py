@@ -34,6 +34,9 @@ class BoostConfig:
     window: seconds of arrivals that the FCFS wait looks back on.
     memory: outcomes and arrivals remembered. bins, least: outcome bins at most, outcomes per bin
     at least. prior: outcomes that the forecast's own quantiles count for when averaged with a bin.
+    mlfq: requests with no forecast to go by, or one of trust 0, go by attained service as in
+    ``mlfq`` (skip-join, its defaults), behind the tier, and give their slots to who goes before
+    them; others keep theirs.
 
     Raises ``ValueError`` naming the field.
     """
@@ -50,6 +53,7 @@ class BoostConfig:
     bins: int = 40
     least: int = 25
     prior: float = 25.0
+    mlfq: bool = False
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.tier < 1.0:

@@ -102,6 +102,15 @@ def log_mean_exp(exponents: Sequence[float], weights: Iterable[float] | None = N
     return top + math.log(sum(weight * math.exp(x - top) for weight, x in pairs))
 
 
+def raw_boost(log_m: float, gamma: float, trust: float) -> float:
+    """``ln(M / (M − 1)) / gamma`` = ``−ln(1 − exp(−ln M)) / gamma`` at gamma / ``trust``.
+
+    M at that gamma is taken for ``M^(1/trust)``, exact for a work that is known: so all trusts
+    share the bins of one gamma. It falls with trust, and so does the difference of two.
+    """
+    return -math.log(-math.expm1(-max(log_m, 1e-12) / trust)) / (gamma / trust)
+
+
 def threshold(pairs: Sequence[tuple[float, float]], share: float) -> float:
     """See :meth:`Experience.threshold`; ``pairs`` of label and work ascend by label."""
     allowed = share * sum(work for _, work in pairs)

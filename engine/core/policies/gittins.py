@@ -30,12 +30,12 @@ class Gittins(Static):
         self._size = size or Size()
 
     def key(self, request: Request) -> Key:
-        if request.forecast is None:
+        if request.trusted is None:
             return (0.0, request.arrival)
-        return (self._rank(request, request.forecast), request.arrival)
+        return (self._rank(request, request.trusted), request.arrival)
 
     def rekey_after(self, request: Request) -> int | None:
-        return None if request.forecast is None else self.config.rekey_after(request)
+        return None if request.trusted is None else self.config.rekey_after(request)
 
     def _rank(self, request: Request, forecast: Forecast) -> float:
         """Work per completion under the best quantum, above 0.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.core.costs import CostModel
+from engine.core.request import Request
 from ranker.types import Forecast
 
 
@@ -42,3 +43,9 @@ def known(
     length = 1.0 / weight
     work = cost.work(prompt_tokens, tokens, batch)
     return Known(forecast, prompt_tokens, length, work, work * length**brevity)
+
+
+def weighed(request: Request) -> Forecast | None:
+    """The forecast, for an order that goes by it as far as it is trusted; of trust 0 it is none."""
+    forecast = request.forecast
+    return forecast if forecast is not None and forecast.trust > 0.0 else None

@@ -44,7 +44,7 @@ class Ltr(Static):
 
     def key(self, request: Request) -> Key:
         """``(-1 while promoted else 0, score, arrival)``."""
-        score = -math.inf if request.forecast is None else request.forecast.score
+        score = -math.inf if request.trusted is None else request.trusted.score
         return (-1.0 if self._left(request) > 0 else 0.0, score, request.arrival)
 
     def rekey_after(self, request: Request) -> int | None:

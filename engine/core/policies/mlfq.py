@@ -64,6 +64,11 @@ class Mlfq(Static):
         level, _ = self._stands(request)
         return (float(level), request.arrival)
 
+    def tokens(self, request: Request) -> float:
+        """Decode steps in a full batch that the quantum of its level is long."""
+        level, _ = self._stands(request)
+        return self._quantum(level) / self._cost.step(self._batch, 0)
+
     def rekey_after(self, request: Request) -> int:
         _, end = self._stands(request)
         return end - request.output_tokens

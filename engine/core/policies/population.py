@@ -47,6 +47,14 @@ class Population:
         """The median label, 0 if empty: what to make of a request without forecast."""
         return self._sorted[len(self._sorted) // 2].label if self._sorted else 0.0
 
+    def towards_middle(self, label: float, trust: float) -> float:
+        """``label`` as it counts with ``trust``: itself at 1, at 0 the median label, in between
+        their weighted geometric mean."""
+        middle = self.middle
+        if trust == 1.0 or label <= 0.0 or middle <= 0.0:
+            return label
+        return float(label**trust * middle ** (1.0 - trust))
+
     def threshold(self, share: float) -> float:
         """The label up to which requests would hold ``share`` of the work if forecasts were true.
 

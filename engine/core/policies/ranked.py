@@ -19,6 +19,6 @@ class Ranked(Static):
     name = "ranked"
 
     def key(self, request: Request) -> Key:
-        if request.forecast is None:
+        if request.trusted is None:
             return (-math.inf, request.arrival)
-        return (request.forecast.score, request.arrival)
+        return (request.trusted.score, request.arrival)

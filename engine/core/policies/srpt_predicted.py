@@ -51,10 +51,10 @@ class SrptPredicted(Static):
     def key(self, request: Request) -> Key:
         """``(work to come, arrival)``; in front of these ``(0, arrival)``, and of them
         ``(-1, arrival)`` of those protected."""
-        if request.forecast is None or self._late(request):
+        if request.trusted is None or self._late(request):
             return (-1.0 if request.status is Status.RUNNING else 0.0, request.arrival)
         done = self.config.counted(request)
-        left = remaining.mean(request.forecast, done)
+        left = remaining.mean(request.trusted, done)
         return (self._size.to_come(request, done, left), request.arrival)
 
     def rekey_after(self, request: Request) -> int | None:
@@ -73,10 +73,10 @@ class SrptPredicted(Static):
 
     def _limit(self, request: Request) -> float:
         """What was *first* predicted counts, though another forecast may have come since."""
-        if request.forecast is None:
+        if request.trusted is None:
             return 0.0
         limit = self._protected_from.get(request.id)
         if limit is None:
-            limit = self.config.protect * remaining.mean(request.forecast, 0)
+            limit = self.config.protect * remaining.mean(request.trusted, 0)
             self._protected_from[request.id] = limit
         return limit

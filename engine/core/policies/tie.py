@@ -63,7 +63,7 @@ class Tie(Static):
         self._present.add(request.id)
 
     def key(self, request: Request) -> Key:
-        forecast = request.forecast
+        forecast = request.trusted
         if forecast is None:
             return (-math.inf, request.arrival)
         tail = remaining.mean_above(forecast, self.config.alpha)

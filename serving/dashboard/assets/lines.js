@@ -1,5 +1,5 @@
 // Values over time with bands, levels, the state along the bottom, and marks for what happened.
-import { put, s } from "./dom.js";
+import { put, s, visible } from "./dom.js";
 import { Figure, along, keyed } from "./figure.js";
 import { clock, clockSeconds, day, when } from "./format.js";
 import { digits, linear, nearest, ticks, times } from "./scales.js";
@@ -7,12 +7,14 @@ import { WORDS, known, rank } from "./states.js";
 
 const EDGE = { left: 44, right: 12, top: 18, bottom: 26 };
 const STRIP = [3, 5, 8, 11];
-const MARKS = { alert: "triangle", promotion: "diamond" };
+const MARKS = { alert: "triangle", promotion: "diamond", version: "square" };
+const NAMES = { alert: "state rose", promotion: "promotion", version: "another version" };
 const ROOM = 14; // for the strip
 
 /**
- * `data`: `{ domain: [from, to], series: [{ name, look, points: [{ at, value, low, high }], note }],
- * levels: [{ name, value, look }], strip: [{ at, state }], marks: [{ at, kind, state, text }] }`.
+ * `data`: `{ domain: [from, to], series: [{ name, look, points: [{ at, by, value, low, high }], note }],
+ * levels: [{ name, value, look, from }], strip: [{ at, state }], marks: [{ at, kind, state, text }] }`.
+ * A line is broken where `by`, the version that a point is of, changes.
  * The first series is the one that keys walk along; others have values at the same places or fewer.
  */
 export class Lines extends Figure {
@@ -24,6 +26,7 @@ export class Lines extends Figure {
   }
 
   get main() { return this.data.series[0].points; }
+  get several() { return this.main.some((p) => p.by !== this.main[0].by); }
   has(active) { return active < this.main.length; }
   empty() { return this.main.some((p) => p.value !== null) ? "" : this.nothing; }
 
@@ -32,8 +35,8 @@ export class Lines extends Figure {
     put(this.legend,
       data.series.filter((one) => one.points.length).map((one) => keyed(`line ${one.look}`, one.name)),
       data.levels.filter((l) => l.value !== null).map((l) => keyed(`dashed ${l.look}`, l.name)),
-      ["alert", "promotion"].filter((kind) => data.marks.some((m) => m.kind === kind))
-        .map((kind) => keyed(`${MARKS[kind]} k-mark`, kind === "alert" ? "state rose" : kind)));
+      Object.keys(MARKS).filter((kind) => data.marks.some((m) => m.kind === kind))
+        .map((kind) => keyed(`${MARKS[kind]} k-mark`, NAMES[kind])));
   }
 
   draw(width, height) {
@@ -46,7 +49,7 @@ export class Lines extends Figure {
       this.states(height),
       ...series.map((one) => this.band(one.points, one.look)),
       ...levels.filter((l) => l.value !== null).map((l) =>
-        s("line", { class: `level ${l.look}`, x1: EDGE.left, x2: width - EDGE.right,
+        s("line", { class: `level ${l.look}`, x1: l.from ? this.x(l.from) : EDGE.left, x2: width - EDGE.right,
           y1: this.y(l.value), y2: this.y(l.value) })),
       ...this.marks(height),
       ...series.map((one) => s("path", { class: `curve ${one.look}`, d: this.path(one.points) })),
@@ -135,8 +138,8 @@ export class Lines extends Figure {
   marks(height) {
     return this.data.marks.map((mark) => {
       const x = this.x(mark.at);
-      const look = mark.kind === "promotion" ? "promotion" : `s-${known(mark.state)}`;
-      const shape = mark.kind === "promotion" ? `M${x} 3l6 6l-6 6l-6 -6Z` : `M${x - 6} 4h12l-6 10Z`;
+      const look = mark.kind === "alert" ? `s-${known(mark.state)}` : mark.kind;
+      const shape = { alert: `M${x - 6} 4h12l-6 10Z`, promotion: `M${x} 3l6 6l-6 6l-6 -6Z`, version: `M${x - 4} 5h8v8h-8Z` }[mark.kind];
       return s("g", { class: `mark ${look}` },
         s("line", { x1: x, x2: x, y1: EDGE.top - 3, y2: height - EDGE.bottom }), s("path", { d: shape }));
     });
@@ -173,7 +176,8 @@ export class Lines extends Figure {
     });
     const state = this.data.strip.length ? this.stateAt(at) : "";
     const near = this.data.marks.filter((m) => this.x && Math.abs(this.x(m.at) - this.x(at)) < 7);
-    return [when(at), ...parts, state, ...near.slice(0, 3).map((m) => m.text)].filter(Boolean).join(" · ");
+    const by = this.several ? visible(this.main[active].by) : "";
+    return [when(at), by, ...parts, state, ...near.slice(0, 3).map((m) => m.text)].filter(Boolean).join(" · ");
   }
 
   stateAt(at) {
@@ -193,9 +197,10 @@ export class Lines extends Figure {
   }
 
   table() {
-    const columns = ["Time", ...this.data.series.flatMap((one) =>
+    const { several } = this;
+    const columns = ["Time", ...(several ? ["Version"] : []), ...this.data.series.flatMap((one) =>
       one.points.some((p) => p.low !== null) ? [one.name, "low", "high"] : [one.name])];
-    const rows = this.main.map((first, i) => [when(first.at), ...this.data.series.flatMap((one) => {
+    const rows = this.main.map((first, i) => [when(first.at), ...(several ? [visible(first.by)] : []), ...this.data.series.flatMap((one) => {
       const p = this.beside(one, i) || { value: null, low: null, high: null };
       const cells = one.points.some((q) => q.low !== null) ? [p.value, p.low, p.high] : [p.value];
       return cells.map((v) => this.write(v));
@@ -204,13 +209,13 @@ export class Lines extends Figure {
   }
 }
 
-/** Stretches of `points` that all pass `test`. */
+/** Stretches of `points` that all pass `test` and are of one version. */
 const runs = (points, test) => {
   const found = [];
   let open = null;
   for (const p of points) {
     if (!test(p)) open = null;
-    else if (open) open.push(p);
+    else if (open && open[open.length - 1].by === p.by) open.push(p);
     else found.push((open = [p]));
   }
   return found;

@@ -47,7 +47,7 @@ class Page {
     this.choices(models, model);
     const parts = model ? [this.headline.root, this.pick, this.model.root, this.about] : [this.headline.root, this.empty, this.about];
     if (parts.some((part) => part.parentNode !== this.main) || this.main.children.length !== parts.length) put(this.main, parts);
-    if (model) this.model.show(model, board.log, board.at);
+    if (model) this.model.show(model, board);
     this.reporters.show(board.reporters, Math.floor(board.at / 10) * 10);
     this.faults.show(board.faults);
   }

@@ -5,6 +5,7 @@ import { badge } from "./states.js";
 import { dataTable } from "./tables.js";
 
 const MOST = 60;
+const FIRST = 8; // of what happened, before one asks for more
 
 /** A section that is written anew at each board, but not while it stays the same. */
 export class Section {
@@ -21,7 +22,9 @@ export class Section {
     if (now === this.last) return;
     this.last = now;
     const inside = this.body.contains(document.activeElement);
+    const open = this.body.querySelector("details")?.open;
     put(this.body, this.write(...data));
+    if (open) this.body.querySelectorAll("details").forEach((fold) => { fold.open = true; });
     if (inside) this.body.querySelector("[tabindex]")?.focus({ preventScroll: true });
   }
 }
@@ -47,26 +50,53 @@ export const shifts = (rows) => rows.length
       count(r.reference), count(r.window)]))]
   : nothing("There is no reference yet to compare with: it is learned from the first outcomes.");
 
-export const versions = (rows, now) => rows.length
+const VERDICTS = { better: "orders better", worse: "orders worse", unclear: "not certain yet" };
+const shadows = (rows) => rows.length
+  ? [h("p", {}, "A challenger scores live prompts in the background; what schedules is the version in use. Both orders on the same outcomes:"),
+    dataTable("Challengers", ["Challenger", "Verdict", "tau-b", "Of the version in use", "Difference", "Outcomes", "Dropped"], rows.map((s) => [
+      h("span", {}, given(s.ranker), " ", given(s.challenger), " beside ", given(s.champion)), VERDICTS[s.verdict] || visible(s.verdict),
+      fixed(s.challenger_tau, 3), fixed(s.champion_tau, 3),
+      interval({ value: s.difference, low: s.low, high: s.high }, (v) => fixed(v, 3)), count(s.pairs), count(s.dropped)]))]
+  : [];
+
+const PHASES = {
+  gathering: "waits for outcomes of the new traffic", training: "trains", trained: "trained; compared on live traffic",
+  promoting: "asks the gate", promoted: "promoted", refused: "refused", failed: "failed", recovered: "not needed any more",
+  "rolled back": "was rolled back; waits until somebody promotes a version",
+};
+const retrained = (rows) => rows.map((r) => h("p", {}, "Retraining of ", given(r.ranker), " version ", given(r.version), ": ",
+  h("strong", {}, PHASES[r.phase] || visible(r.phase)), " since ", when(r.since), ". ", visible([...r.reasons, r.gate].filter(Boolean).join("; "))));
+
+export const versions = (rows, now, tried, attempts) => [...retrained(attempts), ...shadows(tried), inUse(rows, now)];
+
+const inUse = (rows, now) => rows.length
   ? dataTable("Ranker versions", ["Ranker", "State", "tau-b", "Reference", "Outcomes", "Since", "Last"],
     [...rows].reverse().map((v) => [
       h("span", {}, given(v.ranker), " ", given(v.version), v.current ? h("strong", { class: "now" }, " in use") : null),
-      badge(v.state), interval(v.tau), fixed(v.reference_tau), count(v.outcomes), when(v.first_arrival), ago(v.last_arrival, now)]),
+      v.current || v.state !== "ok" ? badge(v.state) : DASH, interval(v.tau), fixed(v.reference_tau), count(v.outcomes), when(v.first_arrival), ago(v.last_arrival, now)]),
     "", "numbers states")
   : nothing("No outcome has named a ranker yet.");
 
-const KINDS = { state: "State", scale: "Scale of lengths", promotion: "Promotion", rollback: "Rollback", retraining: "Retraining", action: "Action" };
+const KINDS = { state: "State", scale: "Scale of lengths", promotion: "Promotion", rollback: "Rollback", retraining: "Retraining", shadow: "Challenger", action: "Action" };
 const change = (e) => e.kind === "state"
   ? h("span", { class: "change" }, badge(e.before), " → ", badge(e.after))
   : h("span", {}, given(e.before || ""), e.before && e.after ? " → " : "", given(e.after || ""));
 
-export const happened = (log) => log.length
-  ? dataTable("What happened", ["When", "What", "Of", "Change", "By", "Why"], [...log].reverse().slice(0, MOST).map((e) => [
-    when(e.at), KINDS[e.kind] || visible(e.kind),
-    e.label === "all" ? "all traffic" : given(e.label), change(e), given(e.actor),
-    visible([e.cause, ...e.reasons, e.gate].filter(Boolean).join("; ") || e.message || DASH)]),
-  log.length > MOST ? `The newest ${MOST} of ${log.length}; shortfirst drift history has all.` : "", "text")
-  : nothing("Nothing has: no change of state, no promotion.");
+const told = (title, entries, note) => dataTable(title, ["When", "What", "Of", "Change", "By", "Why"], entries.map((e) => [
+  when(e.at), KINDS[e.kind] || visible(e.kind),
+  e.label === "all" ? "all traffic" : given(e.label), change(e), given(e.actor),
+  visible([e.cause, ...e.reasons, e.gate].filter(Boolean).join("; ") || e.message || DASH)]), note, "text");
+
+/** The newest ones; those before them folded away, or a narrow page would be nothing else. */
+export const happened = (log) => {
+  if (!log.length) return nothing("Nothing has: no change of state, no promotion.");
+  const newest = [...log].reverse().slice(0, MOST);
+  const earlier = newest.slice(FIRST);
+  const note = log.length > MOST ? `The newest ${MOST} of ${log.length}; shortfirst drift history has all.` : "";
+  return [told("What happened", newest.slice(0, FIRST), ""), earlier.length
+    ? h("details", {}, h("summary", {}, `${earlier.length} earlier`), told("What happened earlier", earlier, note))
+    : null];
+};
 
 export const reporters = (rows, now) => rows.length
   ? dataTable("Reporters", ["Reporter", "Last report", "Outcomes", "Open", "Late", "Notes"], rows.map((r) => [

@@ -16,6 +16,7 @@ const COLUMNS = [
   { name: "SJF efficiency", cell: (r) => fixed(r.efficiency.value), by: (r) => r.efficiency.value,
     hint: "1 is an oracle, 0 is first come, first served" },
   { name: "Usual", cell: (r) => fixed(r.usual_efficiency), by: (r) => r.usual_efficiency, hint: "SJF efficiency while all was well" },
+  { name: "Trust", cell: (r) => fixed(r.trust), by: (r) => r.trust, hint: "say that schedulers leave to forecasts: 1 all, 0 order of arrival" },
   { name: "tau-b", cell: (r) => narrow(r.tau), by: (r) => r.tau.value },
   { name: "Reference", cell: (r) => fixed(r.reference_tau), by: (r) => r.reference_tau, hint: "tau-b while all was well" },
   { name: "Concordance", cell: (r) => fixed(r.concordance.value), by: (r) => r.concordance.value, hint: "Harrell's C: 0.5 is chance" },

@@ -17,10 +17,12 @@ from prometheus_client import CollectorRegistry
 from drift import assets
 from drift.config import MonitorConfig
 from drift.delivery import Delivery
+from drift.loop_metrics import LoopCollector
 from drift.metrics import DriftCollector
 from drift.notify.config import Webhook
 from drift.notify.metrics import RESULTS, NotifyCollector
 from drift.notify.notifier import Notifier
+from drift.retraining import Attempt, Phase
 from drift.sink import MonitoredStore
 from drift.states import State
 from serving.metrics import RankMetrics
@@ -51,6 +53,19 @@ def _queries():
     return found
 
 
+class Looped:
+    """One attempt at retraining that has failed."""
+
+    def shadows(self):
+        return ()
+
+    def prompts(self):
+        return {}
+
+    def retraining(self):
+        return [Attempt("m", "r", "champion", "1", Phase.FAILED, 0.0, 0.0).as_dict()]
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """Names of samples, from the collectors that the rank service registers, of a monitor that has
@@ -64,6 +79,7 @@ def exported(tmp_path_factory):
     notifier = Notifier([hook], {}, lambda: 0.0, random.Random(1))
     registry.register(NotifyCollector(notifier))
     RankMetrics(registry)
+    registry.register(LoopCollector(Looped()))
     outcomes = [replace(o, tenant="ab"[i % 2]) for i, o in enumerate(make_stream(1500, 0.4, 1))]
     for start in range(0, 1500, 100):
         batch = outcomes[start : start + 100]

@@ -17,7 +17,7 @@ from serving.cli.drift import app
 from serving.paths import Home
 from serving.telling import TellingConfig, telling
 
-NOW = 1_800_000_000.0
+NOW = 1_700_002_000.0
 MONITOR = MonitorConfig(
     chart=replace(MonitorConfig().chart, streams=24, length=4096), reference_most=800
 )
@@ -31,14 +31,15 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(home, receiver):
-    def _run(*batches, url=receiver.url):
+    def _run(outcomes=(), url=receiver.url, now=NOW):
         hook = Webhook(url=url, name="hook", retry=RetryConfig(2, 0.0, 0.0))
         config = TellingConfig(
             home.outcomes, home.events, home.history, (hook,), MONITOR, close_s=60.0
         )
-        with telling(config, {}, lambda: NOW, random.Random(1)) as running:
-            for batch in batches:
-                running.sink.store(batch)
+        with telling(config, {}, lambda: now, random.Random(1)) as running:
+            for i in range(0, len(outcomes), 50):
+                running.sink.store(outcomes[i : i + 50])
+                running.sink.work.drain()  # as when traffic takes its time
         return running.notifier.deliveries()[0]
 
     return _run
@@ -73,6 +74,19 @@ def test_a_shift_is_told_everywhere_and_a_restart_repeats_nothing(run, home, rec
     assert "drift monitor" in _call("history").stdout
     assert len(json.loads(_call("history", "--json", "--last", "1").stdout)) == 1
     assert json.loads(_call("history", "--json", "--served-model", "other").stdout) == []
+
+
+@pytest.mark.slow
+def test_an_alert_of_long_ago_is_over_after_a_restart(run, home, receiver, stream):
+    run(stream(700, 0.36, 1) + stream(400, 0.0, 2, start=700))
+    before = read_history(home.history, kinds=["state"])
+    again = run(now=NOW + 100_000.0)
+    assert again.firing == 0
+    *_, last = read_history(home.history, kinds=["state"])
+    assert (last.before, last.after, last.cause) == (before[-1].after, "ok", "closed")
+    assert [receiver.next().json["status"] for _ in before] == ["firing"] * len(before)
+    assert run(now=NOW + 100_060.0).firing == 0
+    assert len(read_history(home.history, kinds=["state"])) == len(before) + 1
 
 
 @pytest.mark.slow

@@ -331,3 +331,23 @@ def test_priority_has_a_bound_although_shortest_first_has_none():
     found = sorted([late, unknown, early], key=lambda request: policy.priority(request, EPOCH))
     assert [request.id for request in found] == ["early", "unknown", "late"]
     assert abs(policy.priority(late)) < 2**53, "Unix milliseconds fit vLLM's int64 as they are"
+
+
+def test_a_tier_does_not_swell_when_answers_and_forecasts_become_shorter():
+    """Labels follow the forecasts down, and the long memory of them does not at once."""
+    policy = Boost(BoostConfig(tier=0.1, k=None), COST, 8)
+    rng, shares = random.Random(4), []
+    for scale in (1.0, 0.4):
+        held = total = 0.0
+        for i in range(3000):
+            tokens = scale * rng.lognormvariate(5.0, 1.0)
+            request = Request(f"{scale} {i}", 0.01 * i, 1, forecast(tokens))
+            policy.arrived(request)
+            if i >= 400:
+                work = expected_work(request)
+                held += work * (policy.key(request)[0] == 0.0)
+                total += work
+            policy.observe(ended(request, max(1, int(tokens))), 0.01 * i + 1.0)
+        shares.append(held / total)
+    assert 0.07 < shares[0] < 0.13
+    assert 0.07 < shares[1] < 0.15, "without the guard it holds .27 here"

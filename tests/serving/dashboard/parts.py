@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 from prometheus_client import CollectorRegistry
@@ -73,9 +74,14 @@ class Running:
 
 @asynccontextmanager
 async def serving(
-    folder: Path, value: ValueConfig | None = None, port: int = 0
+    folder: Path,
+    value: ValueConfig | None = None,
+    port: int = 0,
+    shadows: Sequence[Mapping[str, Any]] = (),
+    retraining: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncIterator[Running]:
-    """The real thing in this loop, over files in ``folder``."""
+    """The real thing in this loop, over files in ``folder``; ``shadows`` and ``retraining`` are
+    what a shadower and a retrainer would say."""
     history = History(folder / "history.db")
     teller = Teller(history, None, time.time)
     sink = MonitoredStore.open(
@@ -98,7 +104,7 @@ async def serving(
             registry,
             watched=[],
             source=None,
-            read=Reading(sink.board, history.path),
+            read=Reading(sink.board, history.path, lambda: shadows, lambda: retraining),
             ready_file=file,
             stop=stop,
         )

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from drift.comparison import Comparison, Gap, Rivals, Verdict
 from drift.entry import Entry
 from drift.history import History
+from drift.retraining import Attempt, Phase
+from drift.shadow import Beside, Shadow
 from serving.http_server import HttpServer
 from serving.rank_http import rank_app
 from tests.serving.dashboard.chromium import BINARY, Chromium, Page, chromium
@@ -138,6 +141,29 @@ async def test_what_others_named_is_text_and_nothing_else(
         assert await page.run("document.querySelectorAll('main img, main script').length") == 0
         shown = await page.run("document.querySelector('.headline .given').textContent")
         assert shown == HOSTILE.replace("\u202e", "\\u202e")
+        assert page.problems == []
+
+
+async def test_who_is_tried_and_what_retraining_does_is_told(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    rivals = Rivals("chat", HOSTILE, "1", "2")
+    gap = Gap("all", 812, 0.2004, 0.3111, 0.1107, 0.051, 0.1703)
+    beside = Beside(Shadow(rivals), 7, Comparison(rivals, Verdict.BETTER, gap), 5.0)
+    attempt = Attempt(
+        "chat", "ranker", "champion", "1", Phase.TRAINED, 5.0, 6.0, reasons=(HOSTILE,)
+    )
+    async with serving(tmp_path, shadows=[beside.row()], retraining=[attempt.as_dict()]) as running:
+        await running.report(traffic(300, 0.6, 3))
+        page = await opened(browser, running.page, 400)
+        await page.until("document.querySelector('[aria-label=\"Challengers\"] tbody tr') !== null")
+        text = await page.run(
+            "document.querySelector('[aria-labelledby=\"ranker-versions\"]').innerText"
+        )
+        for said in ("orders better", "0.311", "0.200", "0.111 (0.051 to 0.170)", "812", "trained"):
+            assert said in text
+        assert await page.run("document.querySelectorAll('main img, main script').length") == 0
+        assert await page.run(STICKS_OUT) == []
         assert page.problems == []
 
 
@@ -304,3 +330,61 @@ async def test_thousands_of_slices_stay_usable(browser: Chromium, fed: Running) 
     )
     assert {r[0] for r in await page.run(shown)} == {"tenant t2990", "tenant t2995"}
     assert await page.run("slices.more.hidden")
+
+
+async def test_the_line_goes_on_across_versions_with_a_mark_at_each_change(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    async with serving(tmp_path) as running:
+        rows = traffic(400, 0.6, 21, tenant="acme")
+        rows += traffic(300, 0.1, 22, start=400, tenant="acme")
+        newer = traffic(400, 0.6, 23, start=700, tenant="acme")
+        rows += [
+            replace(o, forecast=replace(o.forecast, version="2"))
+            for o in newer
+            if o.forecast is not None
+        ]
+        await running.report(rows)
+        page = await opened(browser, running.page)
+        chart = "document.querySelectorAll('.chart')[1]"
+        await page.until(f"{chart}?.querySelectorAll('svg .mark.version').length === 1")
+        assert "another version" in await page.run(f"{chart}.querySelector('.legend').innerText")
+        path = await page.run(f"{chart}.querySelector('svg .curve').getAttribute('d')")
+        assert path.count("M") == 2  # broken where the version changes
+        await page.run(TOLD)
+        heads = await page.run(f"{chart}.querySelector('thead').innerText")
+        assert "Version" in heads
+        body = await page.run(f"{chart}.querySelector('tbody').innerText")
+        assert "ranker 1" in body
+        assert "ranker 2" in body
+        level = await page.run(f"{chart}.querySelector('svg .level').getAttribute('x1')")
+        change = await page.run(
+            f"{chart}.querySelector('svg .mark.version line').getAttribute('x1')"
+        )
+        assert level == change  # the reference of the version in use begins with it
+        for width, dark in ((400, False), (1600, False), (400, True), (1600, True)):
+            await page.look(width, dark=dark)
+            assert await page.run(STICKS_OUT) == []
+            assert await page.run(CUT_OFF) == []
+            await page.shoot(tmp_path / f"{width}-{dark}.png")
+
+
+async def test_what_happened_folds_and_stays_unfolded(browser: Chromium, tmp_path: Path) -> None:
+    async with serving(tmp_path) as running:
+        await running.report(traffic(250, 0.6, 31))
+        history = History(running.history)
+        for i in range(30):
+            told = Entry(1000.0 + i, "promotion", "ci", "chat", f"{i}", f"{i + 1}", gate="passed")
+            history.add([told], 9.0)
+        page = await opened(browser, running.page, width=400)
+        rows = "document.querySelectorAll('[aria-label=\"What happened\"] tbody tr').length"
+        await page.until(f"{rows} === 8")
+        fold = "document.querySelector('section[aria-labelledby=\"what-happened\"] details')"
+        assert await page.run(f"{fold}.querySelector('summary').innerText") == "22 earlier"
+        assert not await page.run(f"{fold}.open")
+        await page.run(f"{fold}.querySelector('summary').click()")
+        history.add([Entry(2000.0, "rollback", "ci", "chat", "31", "30")], 9.0)
+        history.close()
+        await page.until(f"{fold}.querySelector('summary').innerText === '23 earlier'")
+        assert await page.run(f"{fold}.open")
+        assert await page.run(STICKS_OUT) == []

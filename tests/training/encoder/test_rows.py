@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -87,3 +89,10 @@ def test_processes_share_a_batch_and_fill_up_what_is_missing():
 def test_reading_is_in_order_of_size():
     sizes = np.array([9, 2, 5, 7])
     assert [batch.tolist() for batch in sorted_batches(sizes, 3)] == [[1, 2, 3], [0]]
+
+
+def test_a_row_weighs_as_its_heaviest_draw(text):
+    own = [replace(example("x", 5), weight=w) for w in (0.25, 0.5)]
+    own.append(replace(example("y", 9), weight=0.125))
+    rows = make_rows([own, [example("y", 1, "c")]], [1.0, 0.5], text)
+    assert rows.weights.tolist() == [0.5, 0.125, 0.5]

@@ -90,6 +90,14 @@ def test_rollbacks_undo_promotions_in_reverse(order):
     assert [back(shelf).version for _ in versions[1:]] == versions[-2::-1]
 
 
+def test_what_served_before_the_first_recorded_move_can_be_gone_back_to(shelf):
+    shelf.aliases["champion"] = "1"  # by other means
+    move(shelf, "2")
+    assert (back(shelf).version, shelf.aliases["champion"]) == ("1", "1")
+    with pytest.raises(ValueError, match="no version served before version 1"):
+        back(shelf)
+
+
 def test_rolling_back_to_a_version_and_past_those_that_are_gone(shelf):
     for version in ("1", "2", "3"):
         move(shelf, version)

@@ -24,12 +24,16 @@ FINISH_REASON_ABORT: FinishReason
 FINISH_REASON_ERROR: FinishReason
 
 class RankRequest(_message.Message):
-    __slots__ = ("served_model", "items")
+    __slots__ = ("served_model", "items", "tenant", "lane")
     SERVED_MODEL_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
     served_model: str
     items: _containers.RepeatedCompositeFieldContainer[RankItem]
-    def __init__(self, served_model: _Optional[str] = ..., items: _Optional[_Iterable[_Union[RankItem, _Mapping]]] = ...) -> None: ...
+    tenant: str
+    lane: str
+    def __init__(self, served_model: _Optional[str] = ..., items: _Optional[_Iterable[_Union[RankItem, _Mapping]]] = ..., tenant: _Optional[str] = ..., lane: _Optional[str] = ...) -> None: ...
 
 class RankItem(_message.Message):
     __slots__ = ("id", "prompt")
@@ -60,18 +64,20 @@ class RankerVersion(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Forecast(_message.Message):
-    __slots__ = ("id", "score", "levels", "quantiles", "novelty")
+    __slots__ = ("id", "score", "levels", "quantiles", "novelty", "trust")
     ID_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
     LEVELS_FIELD_NUMBER: _ClassVar[int]
     QUANTILES_FIELD_NUMBER: _ClassVar[int]
     NOVELTY_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
     id: str
     score: float
     levels: _containers.RepeatedScalarFieldContainer[float]
     quantiles: _containers.RepeatedScalarFieldContainer[float]
     novelty: float
-    def __init__(self, id: _Optional[str] = ..., score: _Optional[float] = ..., levels: _Optional[_Iterable[float]] = ..., quantiles: _Optional[_Iterable[float]] = ..., novelty: _Optional[float] = ...) -> None: ...
+    trust: float
+    def __init__(self, id: _Optional[str] = ..., score: _Optional[float] = ..., levels: _Optional[_Iterable[float]] = ..., quantiles: _Optional[_Iterable[float]] = ..., novelty: _Optional[float] = ..., trust: _Optional[float] = ...) -> None: ...
 
 class Outcome(_message.Message):
     __slots__ = ("request_id", "served_model", "output_tokens", "finish_reason", "arrival_time", "finish_time", "prompt_tokens", "forecast", "ranker", "tenant", "lane")

@@ -1,0 +1,1 @@
+"""``shortfirst drift loop``: shift, alert, retraining, promotion, recovery, rollback: for real."""
