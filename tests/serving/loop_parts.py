@@ -128,7 +128,7 @@ class Running:
         return self.stub.Generate(generate_pb2.GenerateRequest(prompt=prompt, **fields))
 
     async def until(self, done: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not done():
                 await asyncio.sleep(0.002)
 

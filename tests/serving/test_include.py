@@ -16,7 +16,7 @@ Include = generate_pb2.Include
 
 
 class Oracle:
-    async def forecast(self, prompt: str, served_model: str) -> Forecast | None:
+    async def forecast(self, prompt: str, served_model: str, **_: str) -> Forecast | None:
         return FORECAST
 
 
