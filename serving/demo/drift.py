@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,9 @@ from serving.demo.outcomes import Feed
 if TYPE_CHECKING:
     from ranker.types import Ranker
     from training.sources import Example
+
+#: Looks at the event log, a second apart, until it says what the outcomes come to.
+_LOOKS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +84,8 @@ def watch(
         if name == "usual":
             state = _state(tuple(read_events(events)))
             healthy(state)
-    seen = tuple(read_events(events))
+    replayed, seen = _replayed(feed.served_model, outcomes, events)
     alerts = [event for event in seen if event.alert]
-    store = OutcomeStore(outcomes, create=False)
-    try:
-        (replayed,) = (
-            r for r in replay(store, seen) if r.snapshot.key.served_model == feed.served_model
-        )
-    finally:
-        store.close()
     marks = ((switched, "traffic changed"),)
     section = replace(replayed.section, marks=marks)
     return Watched(
@@ -99,6 +96,26 @@ def watch(
         false_alarms=sum(event.outcome <= switched for event in alerts),
         healthy_state=state,
     )
+
+
+def _replayed(
+    served_model: str, outcomes: Path, events: Path
+) -> tuple[Replayed, tuple[Event, ...]]:
+    """What the stored outcomes come to, and the events that the service told of them: those come
+    after the acknowledgement, from a thread of its own, so they are waited for."""
+    store = OutcomeStore(outcomes, create=False)
+    try:
+        for left in reversed(range(_LOOKS)):
+            seen = tuple(read_events(events))
+            (found,) = (
+                r for r in replay(store, seen) if r.snapshot.key.served_model == served_model
+            )
+            if _state(seen) == str(found.snapshot.state) or not left:
+                break
+            time.sleep(1.0)
+    finally:
+        store.close()
+    return found, seen
 
 
 def _state(events: Sequence[Event]) -> str:
