@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from training.sources.chat import conversation_of, opening, ranked_text
 from training.sources.duplicates import Ids
 from training.sources.example import Data, Example, Origin
 from training.sources.retained import SUFFIXES, read_retained
+from training.sources.stored import opened
 from training.split import RESERVED
 
 _FORMAT = 1
@@ -132,14 +133,8 @@ def served_models(store: Path) -> dict[str, int]:
 def _opened(store: Path) -> Iterator[sqlite3.Connection]:
     if not store.is_file():
         raise ValueError(f"{store}: no such file")
-    try:
-        with closing(sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            (version,) = db.execute("PRAGMA user_version").fetchone()
-            if version != _FORMAT:
-                raise ValueError(f"{store}: has format {version} of outcomes, not {_FORMAT}")
-            yield db
-    except sqlite3.DatabaseError as error:
-        raise ValueError(f"{store}: not a store of outcomes ({error})") from None
+    with opened(store, "outcomes", _FORMAT) as db:
+        yield db
 
 
 def read_prompts(path: Path, served_model: str | None = None) -> dict[str, Asked]:
