@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,11 +21,10 @@ from training.forecasts import Forecaster, forecasts_of
 from training.gate import (
     CHAMPION,
     SEEN_FILE,
-    GateError,
     Promotion,
     Verdict,
     judge,
-    promote,
+    promote_if_passed,
     seen,
 )
 from training.plots import plots
@@ -209,8 +207,7 @@ def run(
     moved, verdict = None, None
     if promote_as is not None and not misses:
         verdict = judge(registry, job.name, version, job.data, alias=promote_as)
-        with suppress(GateError):
-            moved = promote(registry, verdict, by=by, now=now, force=force)
+        moved = promote_if_passed(registry, verdict, by=by, now=now, force=force)
     progress("Registering", 2, 2)
     return Result(
         log.run_id,

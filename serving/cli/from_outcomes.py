@@ -201,9 +201,7 @@ def _judged(registry: Registry, result: Result, recent: Recent, force: bool) -> 
     from training import gate
 
     verdict = gate.judge_recent(registry, result.name, result.version, recent)
-    moved = None
-    with suppress(gate.GateError):  # the verdict says it all
-        moved = gate.promote(
-            registry, verdict, by=getpass.getuser(), now=datetime.now(UTC), force=force
-        )
+    moved = gate.promote_if_passed(
+        registry, verdict, by=getpass.getuser(), now=datetime.now(UTC), force=force
+    )
     return replace(result, verdict=verdict, promotion=moved)

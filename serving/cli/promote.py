@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,10 +82,9 @@ def promote(
         verdict = gate.judge(registry, name, version, rows, alias=alias)
     moved = None
     if not dry_run:
-        with suppress(gate.GateError):  # the verdict says it all
-            moved = gate.promote(
-                registry, verdict, by=getpass.getuser(), now=datetime.now(UTC), force=force
-            )
+        moved = gate.promote_if_passed(
+            registry, verdict, by=getpass.getuser(), now=datetime.now(UTC), force=force
+        )
     if json:
         found = {"promoted": moved is not None, "verdict": verdict.as_dict()}
         console.print_json({**({} if moved is None else asdict(moved)), **found})

@@ -7,7 +7,7 @@ and keeps the history, :func:`rollback` goes back.
 from training.gate.config import BurstConfig, GateConfig
 from training.gate.history import History, Promotion, history
 from training.gate.judge import judge
-from training.gate.promote import GateError, OvertakenError, promote, rollback
+from training.gate.promote import GateError, OvertakenError, promote, promote_if_passed, rollback
 from training.gate.recent import judge_recent
 from training.gate.registered import CHALLENGER, CHAMPION, check_move
 from training.gate.rows import SEEN_FILE, seen
@@ -31,6 +31,7 @@ __all__ = [
     "judge",
     "judge_recent",
     "promote",
+    "promote_if_passed",
     "rollback",
     "seen",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -53,6 +54,15 @@ def promote(
             f"with version {verdict.champion}; compare again"
         )
     return _append(registry, move)
+
+
+def promote_if_passed(
+    registry: Registered, verdict: Verdict, *, by: str, now: datetime, force: bool = False
+) -> Promotion | None:
+    """:func:`promote`, or ``None`` when the gate was against it: the verdict says why."""
+    with suppress(GateError):
+        return promote(registry, verdict, by=by, now=now, force=force)
+    return None
 
 
 def rollback(
