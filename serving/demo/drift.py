@@ -105,17 +105,23 @@ def _replayed(
     after the acknowledgement, from a thread of its own, so they are waited for."""
     store = OutcomeStore(outcomes, create=False)
     try:
-        for left in reversed(range(_LOOKS)):
-            seen = tuple(read_events(events))
-            (found,) = (
-                r for r in replay(store, seen) if r.snapshot.key.served_model == served_model
-            )
-            if _state(seen) == str(found.snapshot.state) or not left:
-                break
-            time.sleep(1.0)
+        seen = tuple(read_events(events))
+        found = _of(served_model, store, seen)
+        if _state(seen) != str(found.snapshot.state):
+            for _ in range(_LOOKS):
+                time.sleep(1.0)
+                seen = tuple(read_events(events))
+                if _state(seen) == str(found.snapshot.state):
+                    break
+            found = _of(served_model, store, seen)
     finally:
         store.close()
     return found, seen
+
+
+def _of(served_model: str, store: OutcomeStore, seen: tuple[Event, ...]) -> Replayed:
+    (found,) = (r for r in replay(store, seen) if r.snapshot.key.served_model == served_model)
+    return found
 
 
 def _state(events: Sequence[Event]) -> str:
