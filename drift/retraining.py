@@ -8,18 +8,13 @@ goes back from a version that was promoted like that has the last word: ``rolled
 
 from __future__ import annotations
 
-import fcntl
-import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from drift.entry import Entry
-from drift.files import write_whole
 
 #: Who speaks.
 ACTOR = "rank service"
@@ -187,40 +182,3 @@ class Attempt:
         give."""
         phase = Phase(values["phase"])
         return cls(**{**values, "phase": phase, "reasons": tuple(values["reasons"])})
-
-
-def retraining_path(outcomes: Path) -> Path:
-    """Where the attempts are kept: beside the store of outcomes."""
-    return outcomes.with_name(outcomes.name + ".retraining.json")
-
-
-@contextmanager
-def retraining_lock(outcomes: Path) -> Iterator[bool]:
-    """Whether this process is the one that retrains on these ``outcomes``: one at a time is. Held
-    to the end of the block, or of the process. Raises ``OSError``."""
-    path = outcomes.with_name(outcomes.name + ".retraining.lock")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-
-
-def save_attempts(path: Path, attempts: Mapping[str, Attempt]) -> None:
-    """Write the last attempt of each served model. Raises ``OSError``."""
-    write_whole(path, json.dumps([attempt.as_dict() for attempt in attempts.values()], indent=1))
-
-
-def load_attempts(path: Path) -> dict[str, Attempt]:
-    """By served model; none when there is no file. Raises ``ValueError`` for a file that is
-    something else: whoever begins anew because of that could do so for ever."""
-    if not path.exists():
-        return {}
-    try:
-        found = [Attempt.of(values) for values in json.loads(path.read_text(encoding="utf-8"))]
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path}: holds no attempts at retraining ({error}); remove it") from None
-    return {attempt.served_model: attempt for attempt in found}

@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drift.comparison import Comparison, Verdict
-from drift.entry import Entry
-from drift.retraining import (
-    Attempt,
-    Phase,
-    RetrainConfig,
+from drift.attempts_file import (
     load_attempts,
     retraining_lock,
     retraining_path,
     save_attempts,
 )
+from drift.comparison import Comparison, Verdict
+from drift.entry import Entry
+from drift.retraining import Attempt, Phase, RetrainConfig
 from serving import background
 from serving.background import Ended
 from serving.logs import failure

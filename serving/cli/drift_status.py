@@ -73,7 +73,7 @@ def _told(outcomes: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """What the rank service wrote beside its outcomes of challengers and of retraining."""
     import json
 
-    from drift.retraining import load_attempts, retraining_path
+    from drift.attempts_file import load_attempts, retraining_path
     from drift.shadow import shadow_path
 
     attempts = [one.as_dict() for one in load_attempts(retraining_path(outcomes)).values()]

@@ -16,10 +16,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
+from drift.attempts_file import retraining_path, save_attempts
 from drift.entry import Entry
 from drift.history import History, read_history
 from drift.loop_metrics import LoopCollector
-from drift.retraining import Attempt, Phase, RetrainConfig, retraining_path, save_attempts
+from drift.retraining import Attempt, Phase, RetrainConfig
 from drift.shadow import shadow_path
 from ranker.length_ranker import POOLED
 from serving import rank_server

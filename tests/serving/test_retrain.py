@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from drift.attempts_file import load_attempts, retraining_path
 from drift.comparison import Comparison, Gap, Rivals, Verdict
 from drift.entry import Entry
-from drift.retraining import Attempt, Phase, RetrainConfig, load_attempts, retraining_path
+from drift.retraining import Attempt, Phase, RetrainConfig
 from serving import background
 from serving.retrain import BY_RETRAINING, Commands, Decayed, Retrainer
 from tests.serving.parts import SECRET
