@@ -38,7 +38,9 @@ def evaluate(
     ] = False,
     on: Annotated[
         list[str] | None,
-        typer.Option(help="With --recipes: sharegpt, smollm2, elsewhere or alpacaeval; all."),
+        typer.Option(
+            help="With --recipes: sharegpt, smollm2, elsewhere, alpacaeval, alpacaeval-folds; all."
+        ),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="With --recipes: a recipe by name; all.")

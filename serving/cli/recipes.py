@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from training.recipes.run import Entry
     from training.recipes.store import Fitted, Store
 
-#: What ``--on`` knows. The last two need files of a folder that is not shipped.
-TRAFFICS = ("sharegpt", "smollm2", "elsewhere", "alpacaeval")
+#: What ``--on`` knows. The last three need files of a folder that is not shipped.
+TRAFFICS = ("sharegpt", "smollm2", "elsewhere", "alpacaeval", "alpacaeval-folds")
 #: Shipped configurations of our own that stand beside the recipes, as far as they ship.
 OURS = ("lexical", "blend")
 COLUMNS = (
@@ -84,18 +84,23 @@ def show(choice: Choice, *, as_json: bool, as_csv: bool) -> None:
 
 
 def compare(
-    benchmarks: Sequence[Benchmark], choice: Choice, store: Store
+    benchmarks: Sequence[Sequence[Benchmark]], choice: Choice, store: Store
 ) -> tuple[list[Entry], bool]:
-    """Rows of the table, and whether somebody stopped the work before the last of them."""
+    """Rows of the table, and whether somebody stopped the work before the last of them.
+
+    Each of ``benchmarks`` is one, or the folds of one.
+    """
     from training.recipes.run import entries
 
     published, own = recipes(choice)
     rivals = [recipe.name for recipe in published]
     rows: list[Entry] = []
-    for benchmark in benchmarks:
-        found, stopped = _results(benchmark, [*published, *own], choice, store)
-        if found:
-            rows += entries(benchmark, found, rivals, seed=choice.seed)
+    for folds in benchmarks:
+        found, stopped = [], False
+        for fold in folds:
+            results, stopped = _results(fold, [*published, *own], choice, store, stopped)
+            found.append((fold, results))
+        rows += entries(found, rivals, seed=choice.seed)
         if stopped:
             return rows, True
     return rows, False
@@ -129,7 +134,7 @@ def recipes(choice: Choice) -> tuple[list[Recipe], list[Recipe]]:
     return kept(RECIPES), kept(own)
 
 
-def _benchmarks(choice: Choice) -> list[Benchmark]:
+def _benchmarks(choice: Choice) -> list[tuple[Benchmark, ...]]:
     from serving.paths import Home
     from training.bundled import corpus
     from training.recipes import traffics
@@ -137,16 +142,20 @@ def _benchmarks(choice: Choice) -> list[Benchmark]:
     wanted = choice.on or TRAFFICS
     with tables.stages() as progress:
         chat = corpus(Home.resolve().cache, choice.tokenizer, progress)
-    found = []
+    found: list[tuple[Benchmark, ...]] = []
     others = _file(choice, "elsewhere", traffics.OTHERS, wanted)
     if "sharegpt" in wanted or others is not None:
         made = traffics.sharegpt(chat, others)
-        found.append(replace(made, trials=tuple(t for t in made.trials if t.name in wanted)))
+        found.append((replace(made, trials=tuple(t for t in made.trials if t.name in wanted)),))
     if "smollm2" in wanted:
-        found.append(traffics.bundled(chat))
+        found.append((traffics.bundled(chat),))
     if (alpaca := _file(choice, "alpacaeval", traffics.ALPACA, wanted)) is not None:
-        found.append(traffics.alpacaeval(alpaca, chat))
-    return [made.part(_QUICK_ROWS) for made in found] if choice.quick else found
+        found.append((traffics.alpacaeval(alpaca, chat),))
+    if (alpaca := _file(choice, "alpacaeval-folds", traffics.ALPACA, wanted)) is not None:
+        found.append(traffics.alpacaeval_folds(alpaca, chat))
+    if choice.quick:
+        return [tuple(fold.part(_QUICK_ROWS) for fold in folds) for folds in found]
+    return found
 
 
 def _file(choice: Choice, traffic: str, name: str, wanted: Sequence[str]) -> Path | None:
@@ -161,18 +170,23 @@ def _file(choice: Choice, traffic: str, name: str, wanted: Sequence[str]) -> Pat
 
 
 def _results(
-    benchmark: Benchmark, chosen: Sequence[Recipe], choice: Choice, store: Store
+    benchmark: Benchmark,
+    chosen: Sequence[Recipe],
+    choice: Choice,
+    store: Store,
+    stopped: bool,
 ) -> tuple[dict[str, Fitted], bool]:
-    """What each recipe gave, and whether somebody stopped the work before the last."""
+    """What each recipe gave, and whether somebody stopped the work by then: after that nothing
+    more is trained."""
     from training.encoder.config import EncoderConfig
     from training.recipes.recipe import Setup
     from training.recipes.run import known
 
     setup = Setup(EncoderConfig(seed=choice.seed), epochs=1 if choice.quick else choice.epochs)
     kept = {recipe.name: known(recipe, benchmark, setup, store) for recipe in chosen}
-    todo = [] if choice.kept else [recipe for recipe in chosen if kept[recipe.name] is None]
+    missing = [recipe for recipe in chosen if kept[recipe.name] is None]
+    todo = [] if choice.kept or stopped else missing
     start = time.monotonic()
-    stopped = False
     for done, recipe in enumerate(todo, start=1):
         try:
             kept[recipe.name] = _run(recipe, benchmark, setup, store)

@@ -48,7 +48,7 @@ def few() -> Choice:
 
 
 def test_ours_stands_beside_recipes_that_learnt_from_the_same_rows(toy, few, tmp_path, capsys):
-    table, stopped = compare([toy], few, Store(tmp_path))
+    table, stopped = compare([[toy]], few, Store(tmp_path))
     assert not stopped
     assert [entry.recipe for entry in table] == list(few.only)
     length, lexical, ours = (entry.standing for entry in table)
@@ -58,14 +58,14 @@ def test_ours_stands_beside_recipes_that_learnt_from_the_same_rows(toy, few, tmp
     assert ours.gain == pytest.approx(ours.tau - lexical.tau)
     # A second time nothing is trained, and the table is the same.
     capsys.readouterr()
-    assert compare([toy], few, Store(tmp_path))[0] == table
+    assert compare([[toy]], few, Store(tmp_path))[0] == table
     assert capsys.readouterr().err == ""
 
 
 def test_only_what_is_kept_is_shown_when_asked(toy, few, tmp_path) -> None:
-    assert compare([toy], replace(few, kept=True), Store(tmp_path)) == ([], False)
-    compare([toy], replace(few, only=("prompt-length",)), Store(tmp_path))
-    table, _ = compare([toy], replace(few, kept=True), Store(tmp_path))
+    assert compare([[toy]], replace(few, kept=True), Store(tmp_path)) == ([], False)
+    compare([[toy]], replace(few, only=("prompt-length",)), Store(tmp_path))
+    table, _ = compare([[toy]], replace(few, kept=True), Store(tmp_path))
     assert [entry.recipe for entry in table] == ["prompt-length"]
 
 
@@ -76,11 +76,11 @@ def test_who_stops_it_keeps_what_is_done(toy, few, tmp_path, monkeypatch) -> Non
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Clairvoyant, "fit", stop)
-    table, stopped = compare([toy], few, Store(tmp_path))
+    table, stopped = compare([[toy]], few, Store(tmp_path))
     assert stopped
     assert [entry.recipe for entry in table] == ["prompt-length"]
     monkeypatch.undo()
-    table, stopped = compare([toy], few, Store(tmp_path))
+    table, stopped = compare([[toy]], few, Store(tmp_path))
     assert len(table) == 3
     assert not stopped
 
@@ -94,7 +94,8 @@ def test_a_part_of_a_benchmark_is_of_the_same_kind(toy) -> None:
 
 
 def test_json_and_csv_hold_the_same_numbers(toy, few, tmp_path, capsys) -> None:
-    table, _ = compare([toy], replace(few, only=("prompt-length", "clairvoyant")), Store(tmp_path))
+    two = replace(few, only=("prompt-length", "clairvoyant"))
+    table, _ = compare([[toy]], two, Store(tmp_path))
     capsys.readouterr()
     recipes._print(table, as_json=True, as_csv=False)
     objects = json.loads(capsys.readouterr().out)

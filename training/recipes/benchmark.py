@@ -38,6 +38,21 @@ class Trial:
         """All rows compared with all."""
         return cls(name, tuple(examples), (np.arange(len(examples)),))
 
+    @classmethod
+    def joined(cls, folds: Sequence[Trial]) -> Trial:
+        """Trials of one kind after different trainings as one: their groups side by side, since
+        scores of two trainings have no scale in common."""
+        starts = np.cumsum([0, *(len(fold.examples) for fold in folds)])
+        return replace(
+            folds[0],
+            examples=tuple(example for fold in folds for example in fold.examples),
+            groups=tuple(
+                group + start
+                for start, fold in zip(starts, folds, strict=False)
+                for group in fold.groups
+            ),
+        )
+
     def part(self, rows: int, rng: np.random.Generator) -> Trial:
         """About ``rows`` of the rows, the same number of every group, two at least."""
         most = max(2, rows // len(self.groups))

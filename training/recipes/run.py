@@ -86,27 +86,35 @@ def fitted(
 
 
 def entries(
-    benchmark: Benchmark,
-    results: Mapping[str, Fitted],
+    folds: Sequence[tuple[Benchmark, Mapping[str, Fitted]]],
     published: Sequence[str],
     *,
     seed: int = 0,
     resamples: int = 500,
 ) -> list[Entry]:
-    """A row for each of ``results`` (by name) on each trial, compared with ``published``."""
-    rows = []
-    for trial in benchmark.trials:
-        at = asked(trial.examples)
-        scores = {name: result.scores[at] for name, result in results.items()}
-        if trial.scaled:
-            check = asked(benchmark.validation)
-            scores = {
-                name: on_scales(found, trial, results[name].scores[check], benchmark.validation)
-                for name, found in scores.items()
-            }
+    """A row for each result on each trial, compared with ``published``.
+
+    ``folds`` hold a benchmark and what was got on it, by name. Of several, which have the same
+    trials with other rows, a row is about the rows of all: those who have a result on each.
+    """
+    names = [name for name in folds[0][1] if all(name in results for _, results in folds)]
+    rows: list[Entry] = []
+    if not names:
+        return rows
+    for trials in zip(*(benchmark.trials for benchmark, _ in folds), strict=True):
+        trial = Trial.joined(trials)
+        scores = {
+            name: np.concatenate(
+                [
+                    _comparable(part, benchmark, results[name])
+                    for part, (benchmark, results) in zip(trials, folds, strict=True)
+                ]
+            )
+            for name in names
+        }
         found = standings(trial.sample(), scores, published, seed=seed, resamples=resamples)
         for name, standing in found.items():
-            result = results[name]
+            got = [results[name] for _, results in folds]
             share = standing.tau / trial.ceiling if not math.isnan(trial.ceiling) else math.nan
             rows.append(
                 Entry(
@@ -115,11 +123,20 @@ def entries(
                     len(trial.examples),
                     standing,
                     share,
-                    result.milliseconds,
-                    result.minutes,
+                    float(np.mean([one.milliseconds for one in got])),
+                    float(np.mean([one.minutes for one in got])),
                 )
             )
     return rows
+
+
+def _comparable(trial: Trial, benchmark: Benchmark, result: Fitted) -> Floats:
+    """Scores on the rows of ``trial``, on one scale where it asks for that."""
+    found = result.scores[asked(trial.examples)]
+    if not trial.scaled:
+        return found
+    checked = result.scores[asked(benchmark.validation)]
+    return on_scales(found, trial, checked, benchmark.validation)
 
 
 def on_scales(

@@ -31,7 +31,7 @@ def test_names_are_unique_and_every_recipe_says_where_it_is_from() -> None:
 @pytest.mark.parametrize("recipe", FINETUNED, ids=[r.name for r in FINETUNED])
 def test_every_objective_teaches_the_encoder_the_order(recipe, toy, setup, tmp_path) -> None:
     found = fitted(recipe, toy, setup, Store(tmp_path))
-    (entry,) = entries(toy, {recipe.name: found}, [recipe.name], resamples=20)
+    (entry,) = entries([(toy, {recipe.name: found})], [recipe.name], resamples=20)
     assert entry.standing.short_long > 0.9
     assert entry.milliseconds > 0
     assert entry.minutes > 0
@@ -125,8 +125,31 @@ def test_entries_name_share_of_ceiling_and_the_best_rival(toy, setup, tmp_path) 
         "ours": Fitted("ours", 0.0, 0.0, {at: lengths}),
         "rival": Fitted("rival", 0.0, 0.0, {at: -lengths}),
     }
-    ours, rival = entries(bench, results, ["rival"], resamples=50)
+    ours, rival = entries([(bench, results)], ["rival"], resamples=50)
     assert ours.share == pytest.approx(ours.standing.tau / 0.5)
     assert ours.standing.gain == pytest.approx(ours.standing.tau - rival.standing.tau)
     assert np.isnan(rival.standing.gain)
     assert isinstance(bench, Benchmark)
+
+
+def test_rows_of_folds_are_compared_within_a_fold_alone() -> None:
+    def fold(name: str, shift: float) -> tuple[Benchmark, dict[str, Fitted]]:
+        rows = [example(f"{name}{i}", i + 1) for i in range(30)]
+        trial = Trial.whole("t", rows)
+        at = asked(trial.examples)
+        scores = shift + np.arange(30.0)
+        return Benchmark(name, (), (), (trial,)), {
+            "ours": Fitted("ours", 2.0 + shift, 0.0, {at: scores}),
+            "rival": Fitted("rival", 0.0, 0.0, {at: -scores}),
+        }
+
+    first, second = fold("a", 0.0), fold("b", 1000.0)
+    ours, rival = entries([first, second], ["rival"], resamples=20)
+    assert ours.rows == 60
+    assert ours.standing.tau == pytest.approx(1.0)  # in one queue the two scales would cost
+    assert rival.standing.tau == pytest.approx(-1.0)
+    assert ours.minutes == pytest.approx(502.0)
+    # Who is missing on one of the folds has no row.
+    del second[1]["rival"]
+    assert [e.recipe for e in entries([first, second], ["rival"], resamples=20)] == ["ours"]
+    assert entries([(first[0], {})], ["rival"]) == []
