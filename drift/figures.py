@@ -197,7 +197,8 @@ class Faults:
     are in the statistics and not on the chart. ``bounds``: open requests that entered as lower
     bounds; ``settled``: those of them that ended later and replaced their bound; these three are of
     the served models that are known now, what was weighed again at the start included. ``clock``:
-    times that had to be set right. ``refused``: outcomes not stored because the store could not."""
+    times that had to be set right. ``refused``: outcomes not stored because the store could not.
+    ``jobs``: work around the monitor that found no place to wait, see ``drift.worker``."""
 
     duplicates: int = 0
     conflicts: int = 0
@@ -206,3 +207,4 @@ class Faults:
     settled: int = 0
     clock: int = 0
     refused: int = 0
+    jobs: int = 0

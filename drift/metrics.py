@@ -162,6 +162,7 @@ def _faults(faults: Faults) -> Iterator[Metric]:
         ("settled", "Those of them that ended since.", faults.settled),
         ("clock_mended", "Outcomes whose times were put right.", faults.clock),
         ("refused", "Outcomes that could not be stored and were not taken.", faults.refused),
+        ("jobs_dropped", "Work around the monitor that found no place to wait.", faults.jobs),
     ):
         yield CounterMetricFamily(f"shortfirst_drift_{name}", text, value=value)
 

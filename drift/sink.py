@@ -223,7 +223,8 @@ class MonitoredStore:
 
     def _faults(self) -> Faults:
         late, bounds, settled = self._monitor.totals
-        return replace(self._book.faults, late=late, bounds=bounds, settled=settled)
+        jobs = self.work.dropped
+        return replace(self._book.faults, late=late, bounds=bounds, settled=settled, jobs=jobs)
 
     def _note(self, delivery: Delivery) -> list[Event]:
         self._monitor.note(delivery.open)

@@ -17,6 +17,11 @@ class Work(Protocol):
     """Where slow work is handed in: :class:`Worker` in a service, :class:`Inline` elsewhere."""
 
     @property
+    def dropped(self) -> int:
+        """Jobs that found no place and were refused."""
+        ...
+
+    @property
     def inline(self) -> bool:
         """Whether a job has run when :meth:`submit` returns."""
         ...
@@ -49,6 +54,7 @@ class Inline:
 
     inline = True
     inside = False
+    dropped = 0
 
     def submit(self, key: Hashable, job: Job, urgent: bool = False) -> bool:
         _run(job)
@@ -71,7 +77,7 @@ class Worker:
     def __init__(self, name: str = "drift-worker", most: int = 64) -> None:
         if most < 1:
             raise ValueError(f"worker.most must be >= 1, got {most}")
-        self.dropped = 0
+        self._dropped = 0
         self._most = most
         self._urgent: OrderedDict[Hashable, Job] = OrderedDict()
         self._calm: OrderedDict[Hashable, Job] = OrderedDict()
@@ -86,6 +92,11 @@ class Worker:
         return threading.current_thread() is self._thread
 
     @property
+    def dropped(self) -> int:
+        """See :class:`Work`."""
+        return self._dropped
+
+    @property
     def waiting(self) -> int:
         """Jobs that do not run yet."""
         with self._changed:
@@ -98,7 +109,7 @@ class Worker:
             ending = self._closing and not self.inside
             full = key not in mine and len(self._urgent) + len(self._calm) >= self._most
             if ending or full:
-                self.dropped += 1
+                self._dropped += 1
                 return False
             mine[key] = job  # one that waits already keeps its place
             self._changed.notify_all()

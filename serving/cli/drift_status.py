@@ -15,7 +15,7 @@ def status(outcomes: Outcomes = None, last: Last = 5_000, as_json: Json = False)
     And, as the rank service wrote them last: who is tried beside the version that serves, and what
     came of retraining.
     """
-    from drift.standing import standing
+    from drift.status import standing
     from serving.cli.console import print_json, print_table
 
     store = open_store(outcomes)

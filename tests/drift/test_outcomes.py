@@ -179,8 +179,11 @@ def test_metrics_leave_out_what_is_not_known(stream, path):
     names = {s.name for f in DriftCollector(sink).collect() for s in f.samples}
     assert names == {
         f"shortfirst_drift_{name}_total"
-        for name in ("duplicates", "conflicts", "bounds", "settled", "clock_mended", "refused")
-    }
+        for name in (
+            "duplicates", "conflicts", "bounds", "settled", "clock_mended", "refused",
+            "jobs_dropped",
+        )
+    }  # fmt: skip
     sink.store(stream(20, 0.3, 1, scored=False))
     names = {s.name for f in DriftCollector(sink).collect() for s in f.samples}
     assert "shortfirst_drift_unscored_ratio" in names

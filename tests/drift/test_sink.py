@@ -17,8 +17,8 @@ from drift.metrics import DriftCollector
 from drift.opened import Open
 from drift.sink import MonitoredStore
 from drift.slices import SliceConfig
-from drift.standing import standing
 from drift.states import State
+from drift.status import standing
 from drift.valuer import ValueConfig, Valuer
 from ranker.types import FinishReason
 

@@ -14,7 +14,7 @@ from drift.key import Key
 from drift.outcomes import OutcomeStore
 from drift.saved import Saved
 from drift.sink import MonitoredStore
-from drift.standing import standing
+from drift.status import standing
 from drift.valuer import Known, ValueConfig, Valued, Valuer
 from drift.values_file import load_values, save_values, values_path
 from drift.worker import Worker
