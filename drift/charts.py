@@ -9,6 +9,7 @@ from drift.config import MonitorConfig
 from drift.detectors.concordance_cusum import ConcordanceDetector
 from drift.detectors.observation import Observation
 from drift.detectors.pit_cusum import PitDetector
+from drift.early import Early
 from drift.evidence import INTACT
 from drift.recent import Recent
 from drift.reference import Reference
@@ -25,6 +26,7 @@ class Charts:
         self.reference: Reference | None = None
         self.rank: ConcordanceDetector | None = None
         self.scale: PitDetector | None = None
+        self.early = Early(config.chart.neighbours)
         self._config = config
         self._unseen = 0  # outcomes until the next one has enough to be compared with
         self._said = False
@@ -33,6 +35,7 @@ class Charts:
         """Go by ``reference`` from now on; the last ``since`` of ``before``, those before now,
         oldest first, are judged by it as well where nothing has judged them."""
         self.reference = reference
+        self.early.use(reference.early)
         allowance, limit = reference.calibration.allowance, reference.degraded_limit
         known, late = before[: len(before) - since], before[len(before) - since :]
         if self.rank is None:

@@ -60,10 +60,13 @@ class Monitor:
     def update(self, outcome: Outcome) -> list[Event]:
         """Take one completion; events of whatever it released, oldest first."""
         order = self._watch.order(outcome.served_model)
+        watched = self._watch.watched(outcome)
+        for series in watched:
+            series.stream.ended(outcome)
         if order.bounded(outcome.request_id):
             self._settle(outcome)
         elif order.missed(outcome):
-            for series in self._watch.late_for(outcome):
+            for series in watched:
                 series.late(outcome)
         return self._weigh(order, order.push(outcome))
 
@@ -156,6 +159,11 @@ class Monitor:
         """The state of one series that lost order alone accounts for, missing forecasts and changed
         lengths aside. Raises ``KeyError`` when unknown."""
         return self._watch.at(key).stream.of_order
+
+    def early(self, key: Key) -> bool:
+        """Whether order of one series seems lost by outcomes as they end, see ``drift.early``.
+        Raises ``KeyError`` when unknown."""
+        return self._watch.at(key).stream.early
 
     def recent(self, key: Key) -> tuple[Outcome, ...]:
         """The outcomes in the window of one series. Raises ``KeyError`` when unknown."""

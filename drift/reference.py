@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from drift.config import MonitorConfig
-from drift.detectors.concordance_cusum import Calibration, calibrate
+from drift.detectors.concordance_cusum import Calibration, calibrations
 from drift.detectors.observation import Observation
 from drift.detectors.pit_cusum import PitCusum, PitFit
 from drift.detectors.sample import Sample
@@ -26,7 +26,8 @@ from ranker.types import Outcome
 class Reference:
     """tau-b of the reference outcomes and the detectors calibrated on them.
 
-    All limits are those of ``warn`` and ``degraded``. ``calibration`` is the concordance chart's.
+    All limits are those of ``warn`` and ``degraded``. ``calibration`` is the concordance chart's,
+    ``early`` that of :class:`drift.early.Early`, ``None`` in one that an older version saved.
     ``window`` is ``None`` while the reference is shorter than two windows, which then say little of
     each other; ``scale`` when lengths and forecasts do not tell.
     """
@@ -36,6 +37,7 @@ class Reference:
     calibration: Calibration
     window: TauWindowFit | None = None
     scale: PitFit | None = None
+    early: Calibration | None = None
 
     @classmethod
     def learn(cls, outcomes: Sequence[Outcome], config: MonitorConfig) -> Reference:
@@ -49,17 +51,18 @@ class Reference:
     def of(cls, sample: Sample, config: MonitorConfig) -> Reference:
         """The same from arrays."""
         arl = (config.warn_arl, config.degraded_arl)
-        calibration = calibrate(sample, arl, config.chart)
+        chart = config.chart
+        calibration, early = calibrations(sample, arl, chart, (chart.share, chart.early))
         tau = kendall_tau(sample.scores, sample.tokens, sample.censored, config.confidence)
         window = scale = None
         if len(sample) >= 2 * config.window:
             sliding = TauWindowConfig(
                 config.window, config.every, length=max(4096, 8 * config.window)
             )
-            window = TauWindow(sliding).fit(sample, arl, config.chart.bootstrap)
+            window = TauWindow(sliding).fit(sample, arl, chart.bootstrap)
         if sample.pit is not None and len(np.unique(sample.pit)) > 1:
-            scale = PitCusum(config.scale).fit(sample, arl, config.chart.bootstrap)
-        return cls(len(sample), tau, calibration, window, scale)
+            scale = PitCusum(config.scale).fit(sample, arl, chart.bootstrap)
+        return cls(len(sample), tau, calibration, window, scale, early)
 
     @property
     def warn_limit(self) -> float:
@@ -108,6 +111,7 @@ def _reference(
     calibration: dict[str, Any],
     window: dict[str, Any] | None = None,
     scale: dict[str, Any] | None = None,
+    early: dict[str, Any] | None = None,
 ) -> Reference:
     found = None
     if window is not None:
@@ -119,6 +123,7 @@ def _reference(
         Calibration(**_tuples(calibration)),
         found,
         None if scale is None else PitFit(**_tuples(scale)),
+        None if early is None else Calibration(**_tuples(early)),
     )
 
 

@@ -62,6 +62,12 @@ class Slices:
             return part
         return part if self._admit(part) else REST
 
+    def known(self, lane: str, tenant: str) -> Part | None:
+        """Which slice an outcome would belong to by what was counted so far, without counting."""
+        if len(self._traffic) < 2 or self._config.most == 0:
+            return None
+        return (lane, tenant) if (lane, tenant) in self._own else REST
+
     def gone(self) -> list[Part]:
         """Slices that lost their place since the last call."""
         gone, self._gone = self._gone, []

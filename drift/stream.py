@@ -73,6 +73,11 @@ class Stream:
         return min(self._order.state, self.state)
 
     @property
+    def early(self) -> bool:
+        """Whether order seems lost by outcomes as they end, ahead of the chart."""
+        return self._charts.early.lost
+
+    @property
     def chart(self) -> Cusum | None:
         """The concordance chart, once there is a reference."""
         rank = self._charts.rank
@@ -86,6 +91,12 @@ class Stream:
     def recent(self) -> tuple[Outcome, ...]:
         """The window, oldest first."""
         return self._window.outcomes
+
+    def ended(self, outcome: Outcome) -> None:
+        """One has ended whose turn in order of arrival may not have come."""
+        seen = Observation.of(outcome)
+        if seen is not None:
+            self._charts.early.update(seen)
 
     def update(self, outcome: Outcome) -> list[Event]:
         """Weigh one outcome. Raises nothing on any valid outcome."""

@@ -118,12 +118,12 @@ class Watch:
         self._bound(outcome.arrival)
         return found
 
-    def late_for(self, outcome: Outcome) -> list[Series]:
-        """The series whose window an outcome that missed its place belongs to; it changes none."""
+    def watched(self, outcome: Outcome) -> list[Series]:
+        """The series of ``outcome`` as far as there are any: it makes, closes and counts none."""
         whole = self.whole.get(self.key(outcome))
         if whole is None or whole.closed:
             return []
-        part = self.parts[outcome.served_model].of(outcome.lane, outcome.tenant)
+        part = self.parts[outcome.served_model].known(outcome.lane, outcome.tenant)
         own = self.slices.get(whole.slice(part)) if part is not None else None
         return [whole] if own is None else [whole, own]
 

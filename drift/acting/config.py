@@ -48,7 +48,9 @@ class ActConfig:
     ``shrink``: in ``warn`` and ``degraded`` forecasts have the trust of that name, or the share of
     the usual SJF efficiency that is left, if that is less. ``fallback``: in ``fcfs`` they have
     none; without it, that of ``degraded``. ``recalibrate``: quantiles are fitted to recent outcomes
-    while the ranker's own are off. ``vouch``: outcomes of its own after which a slice whose chart
+    while the ranker's own are off. ``early``: forecasts have the trust of ``degraded`` at most while
+    order seems lost by outcomes as they end, before there is an alarm; for ``shrink`` only.
+    ``vouch``: outcomes of its own after which a slice whose chart
     is calm answers for itself again when its whole version is in trouble.
 
     The trusts keep p99 E2EL near that of FCFS when order decays (``engine.core.policies.boost``
@@ -59,6 +61,7 @@ class ActConfig:
     shrink: bool = True
     fallback: bool = True
     recalibrate: bool = True
+    early: bool = True
     warn: float = 0.6
     degraded: float = 0.2
     vouch: int = 50

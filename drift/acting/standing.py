@@ -28,7 +28,7 @@ class Standing:
     chart of order is low. ``worth``: share of its usual SJF efficiency, else of its
     reference tau-b, that is left, at most 1; ``None``: not known. ``since``: outcomes since its
     order began to decay; ``None`` while it does not. ``order``: the state that lost order alone
-    accounts for; ``None``: all of ``state``.
+    accounts for; ``None``: all of ``state``. ``early``: order seems lost by outcomes as they end.
     """
 
     key: Key
@@ -39,6 +39,7 @@ class Standing:
     worth: float | None = None
     since: int | None = None
     order: State | None = None
+    early: bool = False
 
     @property
     def of_order(self) -> State:
@@ -57,7 +58,14 @@ def standings(monitor: Monitor, valuer: Valuer | None = None) -> list[Standing]:
         scored = outcomes
         if state is not State.OK:
             scored = sum(outcome.forecast is not None for outcome in window)
-        one = Standing(key, state, outcomes, worth=worth, order=monitor.of_order(key))
+        one = Standing(
+            key,
+            state,
+            outcomes,
+            worth=worth,
+            order=monitor.of_order(key),
+            early=monitor.early(key),
+        )
         found.append(_judged(one, references.get(key), looks, scored))
     return found
 

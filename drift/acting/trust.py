@@ -37,6 +37,8 @@ class Trust:
     changed as a whole, cost those that order nothing. It falls with that state at once and rises
     when it falls, which has its own hysteresis and dwell. Within ``warn``, where order is on its
     way out or back, it follows what is left, upwards after a dwell; within worse it never rises.
+    While outcomes as they end say that order is lost (``drift.early``) it is at most that of
+    ``degraded``, whatever the state: an alarm waits for order of arrival, and the tail does not.
 
     A slice with a chart of its own answers for itself, the others go by that of everybody else, or
     by their version's. When a version as a whole decays and none of its slices does as much, all of
@@ -82,13 +84,16 @@ class Trust:
         for key, whole in wholes.items():
             slices = [s for s in found if s.key.sliced and s.key.whole == key]
             trouble = self._trouble(whole, slices)
-            now[key] = self._target(whole, key in flat)
-            reasons[key] = _why(whole, key in flat)
+            now[key] = self._target(whole, key in flat, whole.early)
+            reasons[key] = _why(whole, key in flat, whole.early)
+            # No slice explains it: then it may be all of them.
+            early = trouble is None and whole.early
+            early = early and not any(part.charted and part.early for part in slices)
             for part in slices:
                 if self._answers(part, trouble):
                     own.add(part.key)
-                    now[part.key] = self._target(part, False)
-                    reasons[part.key] = _why(part, False)
+                    now[part.key] = self._target(part, False, part.early or early)
+                    reasons[part.key] = _why(part, False, part.early or early)
                     if part.of_order is State.OK:
                         healthy.add(part.key)
                 else:
@@ -98,8 +103,12 @@ class Trust:
         self._forget(wholes)
         return changes
 
-    def _target(self, standing: Standing, flat: bool) -> float:
-        """By state, and by what is left of its worth."""
+    def _target(self, standing: Standing, flat: bool, early: bool) -> float:
+        """By state and by what is left of its worth; less while order seems lost."""
+        trust, config = self._of_state(standing, flat), self._config
+        return min(trust, config.degraded) if early and config.early and config.shrink else trust
+
+    def _of_state(self, standing: Standing, flat: bool) -> float:
         state, level = standing.of_order, self._levels.get(standing.key)
         if state < State.DEGRADED and flat:  # until it is fitted anew
             return 0.0
@@ -195,9 +204,11 @@ def _holds(worth: float | None) -> bool:
     return worth is None or worth >= _WORTH
 
 
-def _why(standing: Standing, flat: bool) -> str:
+def _why(standing: Standing, flat: bool, early: bool) -> str:
     if flat:
         return "fitted to recent outcomes, the forecasts say the same of everybody"
+    if early and standing.of_order < State.DEGRADED:
+        return f"state {standing.state}, but by what ended last order seems lost"
     words = f"state {standing.state}"
     if standing.of_order is not standing.state:
         words += f", by order {standing.of_order}"

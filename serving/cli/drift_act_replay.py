@@ -37,7 +37,9 @@ def act_replay(
     again: Annotated[int, typer.Option(min=1, help="Arrivals of usual traffic once more.")] = 1800,
     off: Annotated[
         list[str] | None,
-        typer.Option(help="An action not taken: shrink, fallback or recalibrate. May be repeated."),
+        typer.Option(
+            help="An action not taken: shrink, fallback, recalibrate or early. May be repeated."
+        ),
     ] = None,
     shared_data: SharedData = None,
     ranker: RankerOption = "",
@@ -98,7 +100,7 @@ def act_replay(
 
 
 #: Names of the actions that can be switched off.
-ACTIONS = ("shrink", "fallback", "recalibrate")
+ACTIONS = ("shrink", "fallback", "recalibrate", "early")
 
 
 def _actions(off: list[str]) -> ActConfig:
