@@ -17,7 +17,8 @@ from training.split import bucket
 #: Data of the folder that ``--shared-data`` names; neither is shipped.
 ALPACA, OTHERS = "prompts_nc.parquet", "prompts_permissive.parquet"
 _LEAST, _MOST = 20, 1000  # rows of a group of other traffic: fewer say little, more only cost
-_FOLDS, _PARTS = 3, 9  # trainings; parts that prompts fall into, three of them test
+_FOLDS = 2  # trainings on other rows of one benchmark
+_PARTS, _TESTED = 9, 3  # that prompts fall into, and of which those of a fold are tested
 _DRAWS = 8  # answers to a prompt, of as many models, that a recipe without models learns from
 
 
@@ -56,7 +57,7 @@ def alpacaeval(path: Path, corpus: ShareGpt) -> Benchmark:
 
 
 def alpacaeval_folds(path: Path, corpus: ShareGpt) -> tuple[Benchmark, ...]:
-    """The same with every prompt held out once: three trainings, each judged on a third.
+    """The same with more prompts held out: two trainings, each judged on another third of them.
 
     A ninth of the prompts is validation and five ninths train. The file's own test rows are 70
     prompts, and differences between good rankers are smaller than what so few can tell.
@@ -73,8 +74,8 @@ def alpacaeval_folds(path: Path, corpus: ShareGpt) -> tuple[Benchmark, ...]:
 
 def _split_of_fold(prompt: str, fold: int) -> str:
     """By a hash of the prompt, of nine parts three test and the next validation."""
-    part = (bucket(prompt) - _FOLDS * fold) % _PARTS
-    return "test" if part < _FOLDS else "validation" if part == _FOLDS else "train"
+    part = (bucket(prompt) - _TESTED * fold) % _PARTS
+    return "test" if part < _TESTED else "validation" if part == _TESTED else "train"
 
 
 def _alpaca(path: Path) -> list[Example]:
