@@ -239,3 +239,39 @@ def test_forecasts_that_say_the_same_of_all_have_no_order_to_go_by() -> None:
     entry = change.entry(5.0)
     assert (entry.kind, entry.before, entry.after) == ("action", "trust 1", "trust 0")
     assert "order of arrival" in entry.advice
+
+
+def early(standing: Standing) -> Standing:
+    return replace(standing, early=True)
+
+
+def test_it_falls_while_order_seems_lost_and_no_further_than_an_alarm_would_take_it() -> None:
+    trust = Trust(CONFIG)
+    (change,) = trust.update([early(at(WHOLE, State.OK))])
+    assert of(trust, "a") == CONFIG.degraded
+    assert "what ended last" in change.why
+    assert trust.update([at(WHOLE, State.OK)]) != []
+    assert of(trust, "a") == 1.0
+    trust.update([early(at(WHOLE, State.FCFS))])  # an alarm says more
+    assert of(trust, "a") == 0.0
+    for off in (ActConfig(early=False), ActConfig(shrink=False)):
+        trust = Trust(off)
+        assert trust.update([early(at(WHOLE, State.OK))]) == []
+
+
+def test_all_slices_are_in_it_unless_one_explains_it() -> None:
+    whole, a, b = early(at(WHOLE, State.OK)), at(A, State.OK), at(B, State.OK)
+    trust = Trust(CONFIG)
+    trust.update([whole, a, b])
+    assert of(trust, "a") == of(trust, "b") == of(trust, "c") == CONFIG.degraded
+    trust.update([whole, early(a), b])
+    assert (of(trust, "a"), of(trust, "b")) == (CONFIG.degraded, 1.0)
+    trust.update([at(WHOLE, State.OK), early(a), b])  # a tenant alone
+    assert (of(trust, "a"), of(trust, "b"), of(trust, "c")) == (CONFIG.degraded, 1.0, 1.0)
+
+
+def test_a_slice_that_vouches_for_itself_in_trouble_is_left_alone_by_the_rest() -> None:
+    trust = Trust(CONFIG)
+    trust.update([at(WHOLE, State.FCFS), at(A, State.OK)])
+    trust.update([early(at(WHOLE, State.FCFS)), at(A, State.OK, 500 + CONFIG.vouch)])
+    assert of(trust, "a") == 1.0
