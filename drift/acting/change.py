@@ -12,12 +12,16 @@ ACTOR = "drift actions"
 
 TRUST, QUANTILES = "trust", "quantiles"
 
+#: Cause of a change of trust that no alarm is behind, see ``drift.early``. It comes and goes by
+#: itself, so the history and the log have it, and nobody is told.
+CAUTION = "caution"
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """``what`` is :data:`TRUST` (``before`` and ``after`` are numbers as text) or
     :data:`QUANTILES` (``the ranker's`` or ``recalibrated``). ``why`` in words; ``advice``: what an
-    operator can do about it."""
+    operator can do about it. ``cause``: :data:`CAUTION`, or empty: ``what``."""
 
     key: Key
     what: str
@@ -25,6 +29,7 @@ class Change:
     after: str
     why: str
     advice: str = ""
+    cause: str = ""
 
     def entry(self, at: float) -> Entry:
         """For the history, the log and whoever is told, at Unix second ``at``."""
@@ -40,7 +45,7 @@ class Change:
             version=key.version,
             lane=key.lane,
             tenant=key.tenant,
-            cause=self.what,
+            cause=self.cause or self.what,
             reasons=(self.why,),
             advice=self.advice,
             message=f"{key.label}: {self.what} {self.before} -> {self.after}",

@@ -48,10 +48,10 @@ class ActConfig:
     ``shrink``: in ``warn`` and ``degraded`` forecasts have the trust of that name, or the share of
     the usual SJF efficiency that is left, if that is less. ``fallback``: in ``fcfs`` they have
     none; without it, that of ``degraded``. ``recalibrate``: quantiles are fitted to recent outcomes
-    while the ranker's own are off. ``early``: forecasts have the trust of ``degraded`` at most while
-    order seems lost by outcomes as they end, before there is an alarm; for ``shrink`` only.
-    ``vouch``: outcomes of its own after which a slice whose chart
-    is calm answers for itself again when its whole version is in trouble.
+    while the ranker's own are off. ``early``: with ``shrink``, they have the trust of ``degraded``
+    at most while order seems lost by outcomes as they end, ahead of an alarm. ``vouch``: outcomes
+    of its own after which a slice whose chart is calm answers for itself again when its whole
+    version is in trouble.
 
     The trusts keep p99 E2EL near that of FCFS when order decays (``engine.core.policies.boost``
     says what they scale): simulated under waves at 92 % load with ``fast``, forecasts of tau .2 and

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from drift.acting.change import TRUST, Change
+from drift.acting.change import CAUTION, TRUST, Change
 from drift.acting.config import ActConfig
 from drift.acting.level import STEP, Level
 from drift.acting.standing import Standing
@@ -16,6 +16,9 @@ from drift.states import State
 
 #: Share of the usual worth that speaks for order as it was.
 _WORTH = 0.85
+
+_EARLY = "by what ended last order seems lost, ahead of its turn in order of arrival"
+_WAIT = "nothing to do: an alarm follows if it is so, else trust returns by itself"
 
 
 @dataclass(slots=True)
@@ -27,6 +30,15 @@ class _Trouble:
     general: bool
     since: dict[Key, int]
     vouched: set[Key] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """``cautious``: its state alone would leave it more."""
+
+    trust: float
+    why: str
+    cautious: bool
 
 
 class Trust:
@@ -52,6 +64,7 @@ class Trust:
         self._levels: dict[Key, Level] = {}
         self._troubles: dict[Key, _Trouble] = {}
         self._healthy: frozenset[Key] = frozenset()
+        self._cautious: set[Key] = set()
 
     def of(self, version: Key, lane: str, tenant: str) -> float:
         """In [0, 1]; 1 for a version of which nothing is known."""
@@ -78,37 +91,37 @@ class Trust:
         anew, say the same of everybody: there is no order to go by."""
         wholes = {s.key: s for s in found if not s.key.sliced}
         now: dict[Key, float] = {}
-        reasons: dict[Key, str] = {}
-        own: set[Key] = set(wholes)
+        said: dict[Key, _Said] = {}  # of those that answer for themselves
         healthy = set()
         for key, whole in wholes.items():
             slices = [s for s in found if s.key.sliced and s.key.whole == key]
             trouble = self._trouble(whole, slices)
-            now[key] = self._target(whole, key in flat, whole.early)
-            reasons[key] = _why(whole, key in flat, whole.early)
+            said[key] = self._said(whole, key in flat, whole.early)
+            now[key] = said[key].trust
             # No slice explains it: then it may be all of them.
             early = trouble is None and whole.early
             early = early and not any(part.charted and part.early for part in slices)
             for part in slices:
+                now[part.key] = now[key]
                 if self._answers(part, trouble):
-                    own.add(part.key)
-                    now[part.key] = self._target(part, False, part.early or early)
-                    reasons[part.key] = _why(part, False, part.early or early)
+                    said[part.key] = self._said(part, False, part.early or early)
+                    now[part.key] = said[part.key].trust
                     if part.of_order is State.OK:
                         healthy.add(part.key)
-                else:
-                    now[part.key] = now[key]
-        changes = self._changes(now, own, reasons)
+        changes = self._changes(now, said)
         self._trust, self._healthy = now, frozenset(healthy)
+        self._cautious = {key for key, one in said.items() if one.cautious}
         self._forget(wholes)
         return changes
 
-    def _target(self, standing: Standing, flat: bool, early: bool) -> float:
-        """By state and by what is left of its worth; less while order seems lost."""
-        trust, config = self._of_state(standing, flat), self._config
-        return min(trust, config.degraded) if early and config.early and config.shrink else trust
+    def _said(self, standing: Standing, flat: bool, early: bool) -> _Said:
+        config, trust = self._config, self._of_state(standing, flat)
+        if early and config.early and config.shrink and trust > config.degraded:
+            return _Said(config.degraded, _EARLY, True)
+        return _Said(trust, _why(standing, flat), False)
 
     def _of_state(self, standing: Standing, flat: bool) -> float:
+        """By state, and by what is left of its worth."""
         state, level = standing.of_order, self._levels.get(standing.key)
         if state < State.DEGRADED and flat:  # until it is fitted anew
             return 0.0
@@ -170,16 +183,19 @@ class Trust:
             trouble.vouched.add(part.key)  # charts are not calm for ever, and it need not be
         return part.key in trouble.vouched
 
-    def _changes(
-        self, now: dict[Key, float], own: AbstractSet[Key], reasons: dict[Key, str]
-    ) -> list[Change]:
+    def _changes(self, now: dict[Key, float], said: dict[Key, _Said]) -> list[Change]:
         changes = []
-        for key in sorted(own, key=lambda key: key.sliced):
-            before = self._trust.get(key)
+        for key in sorted(said, key=lambda key: key.sliced):
+            before, one = self._trust.get(key), said[key]
             if before is None:
                 before = self._trust.get(key.whole, 1.0) if key.sliced else 1.0
-            if now[key] != before:
-                changes.append(_change(key, before, now[key], reasons[key]))
+            if one.trust != before:
+                change = _change(key, before, one.trust, one.why)
+                if one.cautious:
+                    change = replace(change, cause=CAUTION, advice=_WAIT)
+                elif key in self._cautious and one.trust == 1.0:
+                    change = replace(change, cause=CAUTION)
+                changes.append(change)
         for key, before in self._trust.items():
             gone = key not in now and (not key.sliced or key.whole in now)
             if gone and before < 1.0:
@@ -204,11 +220,9 @@ def _holds(worth: float | None) -> bool:
     return worth is None or worth >= _WORTH
 
 
-def _why(standing: Standing, flat: bool, early: bool) -> str:
+def _why(standing: Standing, flat: bool) -> str:
     if flat:
         return "fitted to recent outcomes, the forecasts say the same of everybody"
-    if early and standing.of_order < State.DEGRADED:
-        return f"state {standing.state}, but by what ended last order seems lost"
     words = f"state {standing.state}"
     if standing.of_order is not standing.state:
         words += f", by order {standing.of_order}"

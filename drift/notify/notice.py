@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from drift.acting.change import CAUTION
 from drift.entry import Entry, Slice
 from drift.states import State
 
@@ -77,6 +78,8 @@ class Board:
             before = self._firing.get(entry.slice)
             taken_over = before is not None and before.entry.stream != entry.stream
             return self._resolve(entry, entry.slice) if taken_over and entry.after == "ok" else []
+        if entry.kind == "action" and entry.cause == CAUTION:
+            return []
         over: list[Notice] = []
         if entry.kind in ("promotion", "rollback"):
             for where in [w for w in self._firing if w[0] == entry.served_model]:

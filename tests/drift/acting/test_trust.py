@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drift.acting.change import CAUTION
 from drift.acting.config import ActConfig
 from drift.acting.level import DWELL, STEP
 from drift.acting.standing import Standing
@@ -250,10 +251,14 @@ def test_it_falls_while_order_seems_lost_and_no_further_than_an_alarm_would_take
     (change,) = trust.update([early(at(WHOLE, State.OK))])
     assert of(trust, "a") == CONFIG.degraded
     assert "what ended last" in change.why
-    assert trust.update([at(WHOLE, State.OK)]) != []
+    (back,) = trust.update([at(WHOLE, State.OK)])
     assert of(trust, "a") == 1.0
-    trust.update([early(at(WHOLE, State.FCFS))])  # an alarm says more
+    assert change.cause == back.cause == CAUTION
+    trust.update([early(at(WHOLE, State.OK))])
+    (alarm,) = trust.update([early(at(WHOLE, State.FCFS))])  # says more
     assert of(trust, "a") == 0.0
+    (back,) = trust.update([at(WHOLE, State.OK)])
+    assert "" == alarm.cause == back.cause
     for off in (ActConfig(early=False), ActConfig(shrink=False)):
         trust = Trust(off)
         assert trust.update([early(at(WHOLE, State.OK))]) == []

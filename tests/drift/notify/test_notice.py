@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drift.acting.change import CAUTION, TRUST, Change
 from drift.entry import MONITOR, Entry
+from drift.key import Key
 from drift.notify.notice import Board, Status
 from drift.states import State
 
@@ -88,3 +90,11 @@ def test_what_fires_is_what_was_said_last(moves):
     assert {n.entry.tenant: n.state for n in board.firing} == {
         tenant: str(state) for tenant, state in last.items() if state is not State.OK
     }
+
+
+def test_caution_is_for_the_history_and_other_actions_are_told():
+    key = Key("m", "ranker", "1")
+    caution = Change(key, TRUST, "1", "0.2", "why", cause=CAUTION)
+    alarm = Change(key, TRUST, "0.2", "0", "why")
+    assert _told(Board(), caution.entry(1.0)) == []
+    assert _told(Board(), alarm.entry(2.0)) == [("info", "info", "", 2.0)]
