@@ -48,10 +48,10 @@ class ActConfig:
     ``shrink``: in ``warn`` and ``degraded`` forecasts have the trust of that name, or the share of
     the usual SJF efficiency that is left, if that is less. ``fallback``: in ``fcfs`` they have
     none; without it, that of ``degraded``. ``recalibrate``: quantiles are fitted to recent outcomes
-    while the ranker's own are off. ``early``: with ``shrink``, they have the trust of ``degraded``
-    at most while order seems lost by outcomes as they end, ahead of an alarm. ``vouch``: outcomes
-    of its own after which a slice whose chart is calm answers for itself again when its whole
-    version is in trouble.
+    while the ranker's own are off. ``early``: they have the trust ``caution`` at most while
+    order seems lost by outcomes as they end, ahead of an alarm and after it. ``vouch``: outcomes of
+    its own after which a slice whose chart is calm answers for itself again when its whole version
+    is in trouble.
 
     The trusts keep p99 E2EL near that of FCFS when order decays (``engine.core.policies.boost``
     says what they scale): simulated under waves at 92 % load with ``fast``, forecasts of tau .2 and
@@ -64,14 +64,15 @@ class ActConfig:
     early: bool = True
     warn: float = 0.6
     degraded: float = 0.2
+    caution: float = 0.0
     vouch: int = 50
     recalibration: RecalibrateConfig = field(default_factory=RecalibrateConfig)
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.degraded <= self.warn <= 1.0:
+        if not 0.0 <= self.caution <= self.degraded <= self.warn <= 1.0:
             raise ValueError(
-                f"act.degraded and act.warn must ascend inside [0, 1], got {self.degraded} and "
-                f"{self.warn}"
+                "act.caution, act.degraded and act.warn must ascend inside [0, 1], got "
+                f"{self.caution}, {self.degraded} and {self.warn}"
             )
         if self.vouch < 1:
             raise ValueError(f"act.vouch must be >= 1, got {self.vouch}")
@@ -79,7 +80,7 @@ class ActConfig:
     @property
     def any(self) -> bool:
         """Whether anything is ever done."""
-        return self.shrink or self.fallback or self.recalibrate
+        return self.shrink or self.fallback or self.recalibrate or self.early
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> ActConfig:

@@ -34,7 +34,7 @@ class _Trouble:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """``cautious``: its state alone would leave it more."""
+    """``cautious``: no alarm is behind it."""
 
     trust: float
     why: str
@@ -49,8 +49,8 @@ class Trust:
     changed as a whole, cost those that order nothing. It falls with that state at once and rises
     when it falls, which has its own hysteresis and dwell. Within ``warn``, where order is on its
     way out or back, it follows what is left, upwards after a dwell; within worse it never rises.
-    While outcomes as they end say that order is lost (``drift.early``) it is at most that of
-    ``degraded``, whatever the state: an alarm waits for order of arrival, and the tail does not.
+    While outcomes as they end say that order is lost (``drift.early``) it is at most ``caution``,
+    whatever the state: an alarm waits for order of arrival, and the tail does not.
 
     A slice with a chart of its own answers for itself, the others go by that of everybody else, or
     by their version's. When a version as a whole decays and none of its slices does as much, all of
@@ -116,8 +116,8 @@ class Trust:
 
     def _said(self, standing: Standing, flat: bool, early: bool) -> _Said:
         config, trust = self._config, self._of_state(standing, flat)
-        if early and config.early and config.shrink and trust > config.degraded:
-            return _Said(config.degraded, _EARLY, True)
+        if early and config.early and trust > config.caution:
+            return _Said(config.caution, _EARLY, standing.of_order < State.DEGRADED)
         return _Said(trust, _why(standing, flat), False)
 
     def _of_state(self, standing: Standing, flat: bool) -> float:
