@@ -48,8 +48,10 @@ class Columns:
         return cls(
             table[:, 0].astype(np.int64),
             table[:, 1].astype(np.bool_),
-            *(table[:, i] for i in (2, 3, 4)),
-            _sketches(outcomes),
+            prompt_tokens=table[:, 2],
+            score=table[:, 3],
+            novelty=table[:, 4],
+            sketches=_sketches(outcomes),
         )
 
     def input(self, name: str) -> Floats:

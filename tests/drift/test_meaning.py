@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 
@@ -20,23 +19,13 @@ from drift.metrics import DriftCollector
 from drift.monitor import Monitor
 from drift.shift import Baseline, chance
 from drift.sink import MonitoredStore
+from tests.drift.conftest import sketched
 
 #: Learns its reference once, from the first 400.
 CONFIG = MonitorConfig(
     window=300, fcfs_least=300, reference_most=400, chart=ChartConfig(streams=24, length=4096)
 )
 KEY = Key("m", "ranker", "1")
-
-
-def sketched(outcomes, seed, shift=0.0, axes=8):
-    """The same outcomes, with sketches of which the first number has mean ``shift``."""
-    rows = np.random.default_rng(seed).normal(size=(len(outcomes), axes))
-    rows[:, 0] += shift
-    rows = rows.astype(np.float32).astype(float).tolist()
-    return [
-        dataclasses.replace(o, forecast=dataclasses.replace(o.forecast, sketch=tuple(row)))
-        for o, row in zip(outcomes, rows, strict=True)
-    ]
 
 
 def moved(before, after):
