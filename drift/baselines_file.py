@@ -14,10 +14,8 @@ from drift.features import Baselines
 from drift.files import write_whole
 from drift.kaplan_meier import Curve
 from drift.key import Key
+from drift.meaning import POINTS, Meaning
 from drift.shift import Baseline
-
-#: Points of a curve that are kept; distances are off by one part of it at most.
-_POINTS = 256
 
 
 def save_baselines(path: Path, baselines: Mapping[Key, Baselines]) -> None:
@@ -27,6 +25,7 @@ def save_baselines(path: Path, baselines: Mapping[Key, Baselines]) -> None:
             "key": asdict(key),
             "length": _plain(found.length),
             "inputs": {name: _plain(baseline) for name, baseline in found.inputs.items()},
+            "embedding": [_plain(axis) for axis in found.meaning.axes] if found.meaning else None,
         }
         for key, found in baselines.items()
     ]
@@ -36,7 +35,8 @@ def save_baselines(path: Path, baselines: Mapping[Key, Baselines]) -> None:
 def load_baselines(path: Path) -> dict[Key, Baselines]:
     """Read what :func:`save_baselines` wrote; none when there is no file.
 
-    Raises ``ValueError`` when it holds anything else.
+    Raises ``ValueError`` when it holds anything else. A file from before embeddings were looked at
+    knows none: they are not compared until the next reference is learned.
     """
     if not path.exists():
         return {}
@@ -45,6 +45,7 @@ def load_baselines(path: Path) -> dict[Key, Baselines]:
             Key(**item["key"]): Baselines(
                 _baseline(**item["length"]),
                 {name: _baseline(**values) for name, values in item["inputs"].items()},
+                _meaning(item.get("embedding")),
             )
             for item in json.loads(path.read_text(encoding="utf-8"))
         }
@@ -53,17 +54,19 @@ def load_baselines(path: Path) -> dict[Key, Baselines]:
 
 
 def _plain(baseline: Baseline) -> dict[str, Any]:
-    curve, last = baseline.curve, max(0, len(baseline.curve.at) - 1)
-    places = np.unique(np.linspace(0, last, _POINTS).round().astype(np.int64))
-    kept = places[: len(curve.at)]
+    curve = baseline.curve.thinned(POINTS)
     return {
-        "at": curve.at[kept].tolist(),
-        "probability": curve.probability[kept].tolist(),
+        "at": curve.at.tolist(),
+        "probability": curve.probability.tolist(),
         "known_to": curve.known_to if np.isfinite(curve.known_to) else None,
         "edges": baseline.edges.tolist(),
         "shares": baseline.shares.tolist(),
         "count": baseline.count,
     }
+
+
+def _meaning(axes: list[dict[str, Any]] | None) -> Meaning | None:
+    return Meaning(tuple(_baseline(**values) for values in axes)) if axes else None
 
 
 def _baseline(

@@ -148,10 +148,12 @@ class Density:
 class Shift:
     """One distribution of the window against that of the reference.
 
-    ``name``: ``output_tokens``, ``prompt_tokens``, ``score`` or ``novelty``. ``psi``: population
-    stability index over ten bins of the reference; below 0.1 nothing, above 0.25 large.
-    ``distance``: largest difference of the two distribution functions (Kolmogorov-Smirnov), lower
-    bounds allowed for. ``chance``: the distance that samples of this size pass in 5 % of cases.
+    ``name``: ``output_tokens``, ``prompt_tokens``, ``score``, ``novelty`` or, of rankers that have
+    one, ``embedding``: what is asked has changed in meaning, though its length and score may not
+    have. ``psi``: population stability index over ten bins of the reference; below 0.1 nothing,
+    above 0.25 large. ``distance``: largest difference of the two distribution functions
+    (Kolmogorov-Smirnov), lower bounds allowed for. ``chance``: the distance that samples of this
+    size pass in 5 % of cases. Of embeddings the projection that moved the furthest counts.
     """
 
     name: str

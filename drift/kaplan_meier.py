@@ -43,6 +43,14 @@ class Curve:
         probability = np.asarray(1.0 - np.cumprod(1.0 - events / risk), dtype=np.float64)
         return cls(at, probability, float(v[-1]))
 
+    def thinned(self, points: int) -> Curve:
+        """At most ``points`` of it, as many steps apart from each other as can be, the ends among
+        them."""
+        last = max(0, len(self.at) - 1)
+        places = np.unique(np.linspace(0, last, points).round().astype(np.int64))
+        kept = places[: len(self.at)]
+        return Curve(self.at[kept], self.probability[kept], self.known_to)
+
     def __call__(self, points: ArrayLike) -> Floats:
         """Probability of staying at or below each of ``points``, flat beyond what is known."""
         index = np.searchsorted(self.at, np.asarray(points, dtype=np.float64), side="right")

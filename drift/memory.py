@@ -14,7 +14,7 @@ from drift.series import Series
 _Value = TypeVar("_Value")
 
 #: References that are remembered, of which each has some hundred numbers, and distributions, which
-#: have some ten thousand. What was known at the start stays until so many have come after it.
+#: have some twenty thousand. What was known at the start stays until so many have come after it.
 _REFERENCES, _BASELINES = 512, 128
 
 

@@ -200,8 +200,10 @@ _WHOLE_HELP = {
     "usual_efficiency_ratio": "SJF efficiency of mean E2EL while all was well.",
     "p99_ratio": "p99 E2EL of the replay in forecast order over that of FCFS.",
     "saved_seconds": "E2EL saved per request against FCFS, last hour's load, window.",
-    "shift_psi": "Population stability index against the reference, window.",
-    "shift_distance": "Kolmogorov-Smirnov distance from the reference, window.",
+    "shift_psi": "Population stability index against the reference, window; of embeddings the "
+    "largest of their projections.",
+    "shift_distance": "Kolmogorov-Smirnov distance from the reference, window; of embeddings the "
+    "largest of their projections.",
     "pair_accuracy_ratio": "Share of pairs ordered rightly, by length of the longer one, window.",
     "held": "Outcomes held back for arrival order.",
     "late": "Outcomes that came too late for arrival order, not on the chart.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import struct
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -34,17 +35,18 @@ CREATE TABLE outcomes (
   score REAL,
   levels TEXT,
   quantiles TEXT,
-  novelty REAL
+  novelty REAL,
+  sketch BLOB
 );
 CREATE INDEX outcomes_by_arrival ON outcomes (served_model, arrival, seq);
 """
 
 _COLUMNS = (
     "request_id, served_model, output_tokens, finish_reason, arrival, finished, prompt_tokens, "
-    "tenant, lane, ranker, version, score, levels, quantiles, novelty"
+    "tenant, lane, ranker, version, score, levels, quantiles, novelty, sketch"
 )
 _INSERT = (
-    f"INSERT INTO outcomes ({_COLUMNS}) VALUES ({', '.join('?' * 15)}) "
+    f"INSERT INTO outcomes ({_COLUMNS}) VALUES ({', '.join('?' * 16)}) "
     "ON CONFLICT (request_id) DO NOTHING"
 )
 #: Numbers ascend without gaps at the new end: the newest one counts all that were ever stored.
@@ -85,7 +87,7 @@ class OutcomeStore:
         self.path = path
         self._lock = threading.Lock()
         self._db = database.opened(
-            path, "is not a store of outcomes", _VERSION, _SCHEMA, _add_novelty
+            path, "is not a store of outcomes", _VERSION, _SCHEMA, _add_columns
         )
 
     def put(self, outcomes: Sequence[Outcome]) -> Stored:
@@ -171,11 +173,21 @@ def _levels(levels: tuple[float, ...]) -> str:
     return json.dumps(levels)
 
 
+def _packed(sketch: tuple[float, ...]) -> bytes | None:
+    """Four bytes each, which hold all of it; little-endian, so that the file may move."""
+    return struct.pack(f"<{len(sketch)}f", *sketch) if sketch else None
+
+
+def _unpacked(stored: bytes | None) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(stored) // 4}f", stored) if stored else ()
+
+
 def _row(o: Outcome) -> tuple[Any, ...]:
-    forecast: tuple[Any, ...] = (None,) * 6
+    forecast: tuple[Any, ...] = (None,) * 7
     if (f := o.forecast) is not None:
         quantiles = json.dumps(f.quantiles)
-        forecast = (f.ranker, f.version, f.score, _levels(f.levels), quantiles, f.novelty)
+        levels, sketch = _levels(f.levels), _packed(f.sketch)
+        forecast = (f.ranker, f.version, f.score, levels, quantiles, f.novelty, sketch)
     return (
         o.request_id,
         o.served_model,
@@ -191,7 +203,7 @@ def _row(o: Outcome) -> tuple[Any, ...]:
 
 
 def _outcome(row: tuple[Any, ...]) -> Outcome:
-    ranker, version, score, levels, quantiles, novelty = row[9:]
+    ranker, version, score, levels, quantiles, novelty, sketch = row[9:]
     forecast = None
     if score is not None:
         forecast = Forecast(
@@ -201,6 +213,7 @@ def _outcome(row: tuple[Any, ...]) -> Outcome:
             version,
             tuple(json.loads(levels)),
             novelty or 0.0,
+            sketch=_unpacked(sketch),
         )
     return Outcome(
         request_id=row[0],
@@ -216,9 +229,10 @@ def _outcome(row: tuple[Any, ...]) -> Outcome:
     )
 
 
-def _add_novelty(db: sqlite3.Connection) -> None:
-    """To a store older than that column. Whoever does not know it can read and write on, so it is
-    no other format."""
-    columns = {name for _, name, *_ in db.execute("PRAGMA table_info(outcomes)")}
-    if "novelty" not in columns:
-        db.execute("ALTER TABLE outcomes ADD COLUMN novelty REAL")
+def _add_columns(db: sqlite3.Connection) -> None:
+    """To a store older than them. Whoever does not know them can read and write on, so it is no
+    other format."""
+    known = {name for _, name, *_ in db.execute("PRAGMA table_info(outcomes)")}
+    for name, kind in (("novelty", "REAL"), ("sketch", "BLOB")):
+        if name not in known:
+            db.execute(f"ALTER TABLE outcomes ADD COLUMN {name} {kind}")

@@ -9,7 +9,7 @@ Neither is a loss of rank order: inputs may move while the order stays good.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,8 @@ from drift.kaplan_meier import Curve, Floats
 #: Bins of the index; shares in them are taken to be at least this part of one outcome.
 BINS = 10
 _LEAST = 0.5
+#: Share of samples from one distribution whose distance passes ``chance``.
+_LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,10 @@ class Baseline:
         edges = np.unique(curve.at[places[places < len(curve.at)]])
         return cls(curve, edges, _shares(curve, edges), len(v))
 
+    def thinned(self, points: int) -> Baseline:
+        """With at most ``points`` of its curve: distances are off by one part of it at most."""
+        return replace(self, curve=self.curve.thinned(points))
+
     def moved(self, values: ArrayLike, censored: ArrayLike | None = None) -> Moved:
         """How far ``values``, of shape [m], lie from this. NaN with fewer than ten on a side."""
         v = np.asarray(values, dtype=np.float64)
@@ -73,10 +79,23 @@ class Baseline:
         return Moved(
             psi=float(((q - p) * np.log(q / p)).sum()),
             distance=gap,
-            chance=1.358 * math.sqrt(1.0 / self.count + 1.0 / len(v)),
+            chance=chance(self.count, len(v)),
             reference=self.count,
             window=len(v),
         )
+
+
+def chance(reference: int, window: int, tests: int = 1) -> float:
+    """The distance that two samples of these sizes from one distribution pass in 5 % of cases, on
+    any of ``tests`` features in at most 5 % (Bonferroni); NaN with fewer than ten in one.
+
+    N. Smirnov, "Table for estimating the goodness of fit of empirical distributions", Ann. Math.
+    Statist. 19 (1948), to the first term of his series.
+    """
+    if min(reference, window) < BINS:
+        return math.nan
+    critical = math.sqrt(-math.log(_LEVEL / tests / 2.0) / 2.0)
+    return critical * math.sqrt(1.0 / reference + 1.0 / window)
 
 
 def _shares(curve: Curve, edges: Floats) -> Floats:

@@ -72,6 +72,7 @@ class LengthRanker:
             self.name,
             self.version,
             None if self.novelty is None else self.novelty.of(prompts, prediction),
+            prediction.embeddings,
         )
 
     def serving(self, served_model: str) -> LengthRanker:

@@ -16,7 +16,8 @@ Floats = NDArray[np.float64]
 class Prediction:
     """Of ``n`` prompts. ``scores`` [n], higher = longer. ``quantiles`` [n, levels], output tokens
     at :data:`ranker.types.LEVELS`, by models that have a distribution head. ``embeddings`` [n,
-    width], by models that read meaning; novelty can be measured there.
+    width], by models that read meaning; novelty can be measured there, and forecasts carry a sketch
+    of them.
     """
 
     scores: Floats

@@ -16,6 +16,10 @@ LEVELS: tuple[float, ...] = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 
 #: Novelty from which a prompt is called unlike the training traffic.
 NOVEL = 0.95
 
+#: Most numbers in a forecast's sketch, and the largest that 32 bits hold.
+MOST_SKETCH = 64
+_FLOAT32 = (2.0 - 2.0**-23) * 2.0**127
+
 
 def check_levels(levels: Sequence[float], where: str) -> None:
     """Raises ``ValueError`` naming ``where`` unless ``levels`` ascend strictly inside (0, 1)."""
@@ -46,10 +50,12 @@ class Forecast:
     training data that is less strange to the ranker than this prompt; 0 when it does not tell.
     ``trust`` is how much say a scheduler should leave to this forecast, by what came true of others
     lately: 1 all of it, 0 none, which is order by arrival. The score stays the ranker's own.
+    ``sketch`` is where the prompt lies among others by meaning, in the few numbers of 32 bits of
+    :mod:`ranker.sketch`; empty when the ranker has no embedding.
 
     Raises ``ValueError`` when a number is not finite, the levels do not ascend inside (0, 1), the
-    quantiles descend or are negative, the two differ in length, or ``novelty`` or ``trust`` lies
-    outside [0, 1].
+    quantiles descend or are negative, the two differ in length, ``novelty`` or ``trust`` lies
+    outside [0, 1], or ``sketch`` has more than ``MOST_SKETCH`` numbers or one beyond 32 bits.
     """
 
     score: float
@@ -59,6 +65,7 @@ class Forecast:
     levels: tuple[float, ...] = LEVELS
     novelty: float = 0.0
     trust: float = 1.0
+    sketch: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.novelty <= 1.0:
@@ -77,6 +84,12 @@ class Forecast:
             a > b for a, b in pairwise(self.quantiles)
         ):
             raise ValueError("forecast.quantiles must be finite, non-negative and not descend")
+        if len(self.sketch) > MOST_SKETCH:
+            raise ValueError(
+                f"forecast.sketch must have at most {MOST_SKETCH} numbers, got {len(self.sketch)}"
+            )
+        if not all(abs(x) <= _FLOAT32 for x in self.sketch):
+            raise ValueError("forecast.sketch must hold finite numbers of 32 bits")
 
     def quantile(self, p: float) -> float:
         """Output tokens at probability ``p``, linear between levels, flat outside them."""

@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from drift.opened import Open
-from ranker.types import FinishReason, Forecast, Outcome
+from ranker.types import MOST_SKETCH, FinishReason, Forecast, Outcome
 from serving.errors import invalid
 from serving.limits import Limits
 from shortfirst.rank.v1 import rank_pb2
@@ -34,6 +34,7 @@ def forecast_message(item_id: str, forecast: Forecast) -> rank_pb2.Forecast:
         quantiles=forecast.quantiles,
         novelty=forecast.novelty,
         trust=None if forecast.trust == 1.0 else forecast.trust,
+        sketch=forecast.sketch,
     )
 
 
@@ -47,6 +48,7 @@ def forecast_from(message: rank_pb2.Forecast, ranker: rank_pb2.RankerVersion) ->
         levels=tuple(message.levels),
         novelty=message.novelty,
         trust=message.trust if message.HasField("trust") else 1.0,
+        sketch=tuple(message.sketch),
     )
 
 
@@ -181,6 +183,10 @@ def _forecast_of(
         raise invalid(f"{where}.forecast.levels", f"at most {limits.max_levels}")
     if not math.isfinite(message.forecast.score):
         raise invalid(f"{where}.forecast.score", "must be finite")
+    if len(message.forecast.sketch) > MOST_SKETCH:
+        raise invalid(f"{where}.forecast.sketch", f"at most {MOST_SKETCH} numbers")
+    if not all(map(math.isfinite, message.forecast.sketch)):
+        raise invalid(f"{where}.forecast.sketch", "must be finite")
     try:
         return forecast_from(message.forecast, message.ranker)
     except ValueError as error:

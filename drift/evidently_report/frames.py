@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from drift.features import Columns
+from drift.meaning import Meaning
+from drift.shift import BINS
 from ranker.types import Outcome
 
 #: Columns whose distributions are compared.
@@ -14,12 +17,25 @@ COLUMNS = ("score", "output_tokens", "prompt_tokens")
 CENSORED, WITHIN_P50, WITHIN_P90 = "censored", "within_p50", "within_p90"
 
 
-def dataset(outcomes: Sequence[Outcome], name: str) -> Any:
-    """The scored ones of ``outcomes`` as an evidently ``Dataset``.
+def axes_of(reference: Sequence[Outcome], current: Sequence[Outcome]) -> int:
+    """How many numbers of an embedding forecasts carry; 0 when there are too few to compare."""
+    meaning = Meaning.of(Columns.of(reference).sketches)
+    axes = len(meaning.axes) if meaning is not None else 0
+    return axes if len(Columns.of(current).sketches.get(axes, ())) >= BINS else 0
+
+
+def embedding_columns(axes: int) -> list[str]:
+    """Columns of the numbers of an embedding, NaN where an outcome has none."""
+    return [f"embedding_{axis}" for axis in range(1, axes + 1)]
+
+
+def dataset(outcomes: Sequence[Outcome], name: str, axes: int = 0) -> Any:
+    """The scored ones of ``outcomes`` as an evidently ``Dataset``, with ``axes`` columns of their
+    embeddings.
 
     Raises ``ValueError``, naming the cohort by ``name``, when there are fewer than two.
     """
-    rows = [_row(o) for o in outcomes if o.forecast is not None]
+    rows = [_row(o, axes) for o in outcomes if o.forecast is not None]
     if len(rows) < 2:
         raise ValueError(
             f"evidently compares scored outcomes; the {name} cohort needs at least 2 of them, "
@@ -28,15 +44,16 @@ def dataset(outcomes: Sequence[Outcome], name: str) -> Any:
     import pandas as pd
     from evidently import DataDefinition, Dataset
 
-    numbers = [*COLUMNS, CENSORED, WITHIN_P50, WITHIN_P90]
+    numbers = [*COLUMNS, CENSORED, WITHIN_P50, WITHIN_P90, *embedding_columns(axes)]
     return Dataset.from_pandas(
         pd.DataFrame(rows, columns=numbers, dtype="float64"),
         data_definition=DataDefinition(numerical_columns=numbers),
     )
 
 
-def _row(o: Outcome) -> tuple[float, ...]:
+def _row(o: Outcome, axes: int) -> tuple[float, ...]:
     assert o.forecast is not None
+    sketch = o.forecast.sketch if len(o.forecast.sketch) == axes else (float("nan"),) * axes
     return (
         o.forecast.score,
         o.output_tokens,
@@ -44,6 +61,7 @@ def _row(o: Outcome) -> tuple[float, ...]:
         o.finish_reason.censored,
         _within(o, 0.5),
         _within(o, 0.9),
+        *sketch,
     )
 
 

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drift.evidently_report.frames import COLUMNS, dataset
+from drift.evidently_report.frames import COLUMNS, axes_of, dataset
+from drift.features import EMBEDDING, Baselines, Columns
 from drift.files import write_whole
 from ranker.types import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnDrift:
-    """One column: the test or distance that evidently chose, its value, and whether it drifted."""
+    """One column: the test or distance that evidently chose, its value, and whether it drifted.
+    ``embedding``, of rankers that have one: what is asked has changed in meaning."""
 
     column: str
     method: str
@@ -55,13 +57,30 @@ def data_drift(reference: Sequence[Outcome], current: Sequence[Outcome]) -> Data
     from evidently import Report
     from evidently.presets import DataDriftPreset
 
-    before, after = dataset(reference, "reference"), dataset(current, "current")
+    from drift.evidently_report.meaning import EmbeddingShift
+
+    axes = axes_of(reference, current)
+    before, after = dataset(reference, "reference", axes), dataset(current, "current", axes)
+    metrics = [DataDriftPreset(columns=list(COLUMNS))]
+    if axes:
+        metrics.append(EmbeddingShift(axes=axes))
     with warnings.catch_warnings():
         # A column that never varies (say, unknown prompt lengths) divides by its zero spread.
         warnings.simplefilter("ignore", RuntimeWarning)
-        snapshot = Report([DataDriftPreset(columns=list(COLUMNS))]).run(after, before)
+        snapshot = Report(metrics).run(after, before)
         html = snapshot.get_html_str(as_iframe=False)
-    return DataDrift(tuple(_columns(snapshot.dict())), html)
+    columns = _columns(snapshot.dict())
+    if axes:
+        columns.append(_embedding(reference, current))
+    return DataDrift(tuple(columns), html)
+
+
+def _embedding(reference: Sequence[Outcome], current: Sequence[Outcome]) -> ColumnDrift:
+    """By the monitor's measure: evidently's are of one column each."""
+    moved = Baselines.of(Columns.of(reference)).moved(Columns.of(current))[EMBEDDING]
+    method = "Kolmogorov-Smirnov distance, largest of its projections"
+    drifted = moved.distance > moved.chance
+    return ColumnDrift(EMBEDDING, method, moved.distance, moved.chance, drifted)
 
 
 def _columns(report: dict[str, Any]) -> list[ColumnDrift]:

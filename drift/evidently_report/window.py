@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from drift.evidently_report.frames import COLUMNS, WITHIN_P50, WITHIN_P90, dataset
+from drift.evidently_report.frames import COLUMNS, WITHIN_P50, WITHIN_P90, axes_of, dataset
 from drift.tau import kendall_tau
 from ranker.types import Outcome
 
@@ -75,7 +75,8 @@ def windows(outcomes: Iterable[Outcome], config: WindowConfig) -> list[Window]:
 
 
 def report(window: Window, reference: Sequence[Outcome], config: WindowConfig) -> Any:
-    """Evidently's snapshot of ``window``: tau-b, coverage, distributions, and what passed.
+    """Evidently's snapshot of ``window``: tau-b, coverage, distributions, shift of meaning where
+    there are embeddings, and what passed.
 
     Raises ``ValueError`` when the reference or the window has no decided order.
     """
@@ -84,6 +85,7 @@ def report(window: Window, reference: Sequence[Outcome], config: WindowConfig) -
     from evidently.presets import DataDriftPreset
     from evidently.tests import gte, lte
 
+    from drift.evidently_report.meaning import EmbeddingShift
     from drift.evidently_report.metric import KendallTau
 
     scored = [(o.forecast.score, o) for o in reference if o.forecast is not None]
@@ -105,12 +107,15 @@ def report(window: Window, reference: Sequence[Outcome], config: WindowConfig) -
         RowCount(tests=[gte(config.least)]),
         DataDriftPreset(columns=list(COLUMNS)),
     ]
+    axes = axes_of(reference, window.outcomes)
+    if axes:
+        metrics.append(EmbeddingShift(axes=axes))
     with warnings.catch_warnings():
         # A column that never varies (say, unknown prompt lengths) divides by its zero spread.
         warnings.simplefilter("ignore", RuntimeWarning)
         return Report(metrics).run(
-            dataset(window.outcomes, "current"),
-            dataset(reference, "reference"),
+            dataset(window.outcomes, "current", axes),
+            dataset(reference, "reference", axes),
             timestamp=datetime.fromtimestamp(window.start, UTC).replace(tzinfo=None),
             metadata={"ranker": window.ranker, "version": window.version},
             tags=[f"version {window.version}"],

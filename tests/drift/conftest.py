@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -57,6 +58,19 @@ def make_stream(
             )
         )
     return out
+
+
+def sketched(
+    outcomes: Sequence[Outcome], seed: int, shift: float = 0.0, axes: int = 8
+) -> list[Outcome]:
+    """The same outcomes, with sketches of which the first number has mean ``shift``."""
+    rows = np.random.default_rng(seed).normal(size=(len(outcomes), axes))
+    rows[:, 0] += shift
+    made = []
+    for o, row in zip(outcomes, rows.astype(np.float32).tolist(), strict=True):
+        assert o.forecast is not None
+        made.append(replace(o, forecast=replace(o.forecast, sketch=tuple(row))))
+    return made
 
 
 @pytest.fixture

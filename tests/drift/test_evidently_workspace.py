@@ -12,6 +12,7 @@ from scipy import stats
 from drift.evidently_report.window import WindowConfig, windows
 from drift.evidently_report.workspace import Workspace
 from ranker.types import FinishReason
+from tests.drift.conftest import sketched
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -96,6 +97,19 @@ def test_evidently_reads_the_reports_back(stream, tmp_path):
     assert "m-1-0" not in text
     assert all(json.loads(p.read_text()) for p in space.path.rglob("*.json"))
     assert [p.name for p in space.path.iterdir()] == [written.project]
+
+
+@pytest.mark.slow
+def test_a_shift_of_meaning_is_in_the_report_and_fails_nothing(stream, tmp_path):
+    rows = _shifted(stream, (900, 0.4))
+    outcomes = [*sketched(rows[:300], 1), *sketched(rows[300:], 2, shift=2.0)]
+    (window,) = windows(outcomes, CONFIG)
+    space = Workspace(tmp_path)
+    space.write("m", [window], {("ranker", "1"): outcomes[:300]}, CONFIG)
+    (run,) = _opened(space.path)[1]
+    found = _value(run, "EmbeddingShift")
+    assert found.value == pytest.approx(0.68, abs=0.1)  # of two normals two deviations apart
+    assert not found.tests
 
 
 @pytest.mark.slow

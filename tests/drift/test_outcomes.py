@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 from drift.config import MonitorConfig
@@ -18,6 +19,7 @@ from drift.outcomes import OutcomeStore
 from drift.recovery import recover
 from drift.sink import MonitoredStore
 from drift.states import State
+from ranker.sketch import sketches
 from ranker.types import FinishReason
 
 CONFIG = MonitorConfig(chart=ChartConfig(streams=24, length=4096))
@@ -33,6 +35,9 @@ def test_what_was_stored_comes_back_equal_in_order_of_arrival(stream, path):
     rows[3] = dataclasses.replace(rows[3], tenant="t", lane="l", finish_reason=FinishReason.ABORT)
     strange = dataclasses.replace(rows[4].forecast, novelty=0.97)
     rows[4] = dataclasses.replace(rows[4], forecast=strange)
+    (sketch,) = sketches(np.random.default_rng(1).normal(size=(1, 96)))
+    embedded = dataclasses.replace(rows[5].forecast, sketch=sketch)
+    rows[5] = dataclasses.replace(rows[5], forecast=embedded)
     store = OutcomeStore(path)
     assert store.store(rows[::-1]) == (60, 0)
     assert list(store.by_arrival()) == rows
@@ -43,15 +48,17 @@ def test_what_was_stored_comes_back_equal_in_order_of_arrival(stream, path):
     assert list(OutcomeStore(path).by_arrival()) == rows
 
 
-def test_a_store_from_before_novelty_goes_on(stream, path):
+@pytest.mark.parametrize("missing", [("novelty", "sketch"), ("sketch",)])
+def test_a_store_from_before_novelty_or_sketches_goes_on(stream, path, missing):
     rows = stream(4, 0.3, 1)
     store = OutcomeStore(path)
     store.store(rows[:2])
     store.close()
     with sqlite3.connect(path) as db:
-        db.execute("ALTER TABLE outcomes DROP COLUMN novelty")
+        for column in missing:
+            db.execute(f"ALTER TABLE outcomes DROP COLUMN {column}")
     store = OutcomeStore(path)
-    strange = dataclasses.replace(rows[2].forecast, novelty=0.97)
+    strange = dataclasses.replace(rows[2].forecast, novelty=0.97, sketch=(0.5, -1.25))
     rows[2] = dataclasses.replace(rows[2], forecast=strange)
     assert store.store(rows) == (2, 2)
     assert list(store.by_arrival()) == rows

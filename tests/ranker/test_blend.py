@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ranker.blend import BlendModel
+from ranker.length_ranker import LengthRanker
 from ranker.prediction import Prediction
 from ranker.scale import Scale
+from ranker.sketch import sketches
 from ranker.types import LEVELS
 
 
@@ -87,3 +89,6 @@ def test_real_parts_are_heard_together(blend, ranker, encoder, examples):
     assert found.scores == pytest.approx(0.7 * lexical.scores + 0.3 * (2 * other.scores - 0.5))
     assert found.quantiles == pytest.approx(other.quantiles)
     assert np.array_equal(found.embeddings, other.embeddings)
+    forecasts = LengthRanker(blend, ranker.calibration, "a").forecast(prompts)
+    assert [f.sketch for f in forecasts] == sketches(other.embeddings)
+    assert len({f.sketch for f in forecasts}) == len(set(prompts))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from ranker.calibration import Calibration
 from ranker.length_ranker import POOLED, LengthRanker
 from ranker.prediction import Prediction
 from ranker.scale import Scale
+from ranker.sketch import sketches
 
 
 class Words:
@@ -20,6 +22,14 @@ class Words:
     def predict(self, prompts: Sequence[str], served_model: str = "") -> Prediction:
         ahead = served_model == "wordy"
         return Prediction(np.array([float(len(p.split()) + ahead) for p in prompts]))
+
+
+class Understood(Words):
+    """Letters are all it understands of a prompt."""
+
+    def predict(self, prompts: Sequence[str], served_model: str = "") -> Prediction:
+        counts = np.array([[float(p.count(c)) for c in "abcdef"] for p in prompts])
+        return Prediction(super().predict(prompts).scores, embeddings=counts)
 
 
 class Odd:
@@ -85,6 +95,16 @@ def test_novelty_is_the_ranker_s_word_on_the_prompt():
     assert (usual.novelty, strange.novelty) == (0.0, 1.0)
     assert strange.novel
     assert ranker.at_version("x", "2").forecast(["????"])[0].novel
+
+
+def test_forecasts_carry_a_sketch_of_the_embedding_if_there_is_one():
+    without, ranker = (LengthRanker(model, table(10), "m") for model in (Words(), Understood()))
+    prompts = ["a cab", "faded", "a cab"]
+    found = [f.sketch for f in ranker.forecast(prompts)]
+    assert found == sketches(ranker.model.predict(prompts).embeddings)
+    assert found[0] == found[2] != found[1]
+    assert [f.sketch for f in without.forecast(prompts)] == [()] * 3
+    assert [replace(f, sketch=()) for f in ranker.forecast(prompts)] == without.forecast(prompts)
 
 
 def test_no_prompts_give_no_forecasts(pooled):

@@ -38,6 +38,7 @@ class WordRanker:
     version: str = "1"
     novelty: float = 0.0
     trust: float = 1.0
+    sketch: tuple[float, ...] = ()
     batches: list[int] = field(default_factory=list)
     gate: threading.Event | None = None
     started: threading.Event = field(default_factory=threading.Event)
@@ -54,10 +55,9 @@ class WordRanker:
             words = float(len(prompt.split()))
             spread = (words / 2, words, words * 1.5)
             levels = (0.1, 0.5, 0.9)
-            said = Forecast(
-                words, spread, self.name, self.version, levels, self.novelty, self.trust
-            )
-            answers.append(said)
+            by = self.name, self.version
+            told = levels, self.novelty, self.trust, self.sketch
+            answers.append(Forecast(words, spread, *by, *told))
         return answers
 
 

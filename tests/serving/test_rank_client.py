@@ -32,7 +32,7 @@ def config(target: str, deadline_s: float = 10.0, **changes: object) -> RankClie
 async def test_a_forecast_comes_back_whole() -> None:
     seen: Counter[str] = Counter()
     async with (
-        serve_rank(WordRanker(novelty=0.97)) as rank,
+        serve_rank(WordRanker(novelty=0.97, sketch=(0.5, -1.25))) as rank,
         RankClient(config(rank.address), lambda r: seen.update([r])) as client,
     ):
         forecast = await client.forecast("one two three", "sharegpt")

@@ -8,12 +8,15 @@ import sqlite3
 import time
 
 import grpc
+import numpy as np
 import pytest
 from google.rpc.error_details_pb2 import RetryInfo
 from grpc_status import rpc_status
 
 from drift.opened import Open
 from drift.sink import MonitoredStore
+from ranker.sketch import sketches
+from ranker.types import Forecast
 from serving.limits import Limits
 from serving.messages import open_message, outcome_from, outcome_message, set_time
 from shortfirst.rank.v1 import rank_pb2
@@ -33,7 +36,13 @@ async def test_outcomes_are_stored_once(rank: RankServer, outcome) -> None:  # t
 
 
 def test_outcomes_survive_the_wire_unchanged(outcome) -> None:  # type: ignore[no-untyped-def]
-    for original in (outcome(), outcome(forecast=None, lane="batch", prompt_tokens=0)):
+    (sketch,) = sketches(np.random.default_rng(1).normal(size=(1, 96)))
+    embedded = Forecast(1.5, (1.0, 2.0), "words", "1", (0.5, 0.9), sketch=sketch)
+    for original in (
+        outcome(),
+        outcome(forecast=None, lane="batch", prompt_tokens=0),
+        outcome(forecast=embedded),
+    ):
         raw = outcome_message(original).SerializeToString()
         back = outcome_from(rank_pb2.Outcome.FromString(raw), "outcomes[0]", Limits(), "x")
         assert back == original
@@ -56,6 +65,9 @@ def test_outcomes_survive_the_wire_unchanged(outcome) -> None:  # type: ignore[n
         (lambda m: setattr(m.ranker, "version", "9" * 257), "ranker.version"),
         (lambda m: m.forecast.levels.extend([0.5] * 255), "forecast.levels"),
         (lambda m: setattr(m.forecast, "score", float("nan")), "forecast.score"),
+        (lambda m: m.forecast.sketch.extend([0.5] * 65), "forecast.sketch"),
+        (lambda m: m.forecast.sketch.append(float("nan")), "forecast.sketch"),
+        (lambda m: m.forecast.sketch.append(float("inf")), "forecast.sketch"),
         (lambda m: m.forecast.quantiles.append(9.0), "forecast"),
         (lambda m: m.forecast.quantiles.__setitem__(0, 99.0), "forecast"),
     ],

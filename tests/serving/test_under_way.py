@@ -8,11 +8,11 @@ from pathlib import Path
 from serving.rank_client import RankClientConfig
 from serving.reporter import ReporterConfig
 from tests.serving.loop_parts import serve_loop
-from tests.serving.parts import serve_rank
+from tests.serving.parts import WordRanker, serve_rank
 
 
 async def test_open_requests_grow_until_their_outcome_comes(tmp_path: Path) -> None:
-    async with serve_rank() as rank:
+    async with serve_rank(WordRanker(sketch=(0.5, -1.25))) as rank:
         reporter = ReporterConfig(
             first_wait_s=0.01, max_wait_s=0.05, name="engine-1", open_every_s=0.02
         )
@@ -37,6 +37,7 @@ async def test_open_requests_grow_until_their_outcome_comes(tmp_path: Path) -> N
             request = rank.sink.deliveries[-1].open[0]
             assert (request.request_id, request.tenant) == ("long", "acme")
             assert request.forecast is not None
+            assert request.forecast.sketch == (0.5, -1.25)
             assert request.arrival < request.seen
             running.script.open()
             async for _ in call:

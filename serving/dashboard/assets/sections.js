@@ -40,13 +40,18 @@ export const bands = (rows) => rows.length
       b.accuracy === null ? DASH : share(b.accuracy), count(b.pairs), count(b.outcomes)]))]
   : nothing("No pair of scored requests has ended yet.");
 
-const SHIFTED = { output_tokens: "answer length", prompt_tokens: "prompt length", score: "forecast score", novelty: "novelty of prompts" };
+const SHIFTED = { output_tokens: "answer length", prompt_tokens: "prompt length", score: "forecast score", novelty: "novelty of prompts", embedding: "meaning of prompts" };
+const MEANING = " Meaning is where prompts lie by the ranker's encoder: what is asked can change while its length and score do not.";
 const psi = (value) => value === null ? "not known" : value > 0.25 ? "large" : value > 0.1 ? "some" : "none";
 
+// The largest of several PSIs is above 0.1 by chance while there are few outcomes; its distance knows.
+const chanced = (r) => r.name === "embedding" && r.distance !== null && r.distance <= r.chance;
+
 export const shifts = (rows) => rows.length
-  ? [h("p", {}, "Traffic now against the reference. A shift is no harm by itself: it says where to look when order decays."),
+  ? [h("p", {}, "Traffic now against the reference. A shift is no harm by itself: it says where to look when order decays.",
+    rows.some((r) => r.name === "embedding") ? MEANING : null),
     dataTable("Shifts", ["What", "Shift", "PSI", "Distance", "Chance", "Reference", "Window"], rows.map((r) => [
-      SHIFTED[r.name] || visible(r.name), psi(r.psi), fixed(r.psi), fixed(r.distance), fixed(r.chance),
+      SHIFTED[r.name] || visible(r.name), psi(chanced(r) ? 0 : r.psi), fixed(r.psi), fixed(r.distance), fixed(r.chance),
       count(r.reference), count(r.window)]))]
   : nothing("There is no reference yet to compare with: it is learned from the first outcomes.");
 

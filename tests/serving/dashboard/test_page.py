@@ -17,6 +17,7 @@ from drift.retraining import Attempt, Phase
 from drift.shadow import Beside, Shadow
 from serving.http_server import HttpServer
 from serving.rank_http import rank_app
+from tests.drift.conftest import sketched
 from tests.serving.dashboard.chromium import BINARY, Chromium, Page, chromium
 from tests.serving.dashboard.parts import SECRET, Running, serving, traffic
 
@@ -367,6 +368,24 @@ async def test_the_line_goes_on_across_versions_with_a_mark_at_each_change(
             assert await page.run(STICKS_OUT) == []
             assert await page.run(CUT_OFF) == []
             await page.shoot(tmp_path / f"{width}-{dark}.png")
+
+
+async def test_a_shift_of_meaning_is_told_where_a_ranker_has_an_embedding(
+    browser: Chromium, fed: Running, tmp_path: Path
+) -> None:
+    table = "document.querySelector('section[aria-labelledby=shifts-of-traffic]')?.innerText"
+    page = await opened(browser, fed.page)
+    await page.until(f"{table}?.includes('novelty of prompts')")
+    assert "eaning" not in await page.run(table)
+    async with serving(tmp_path) as running:
+        rows = traffic(500, 0.6, 1)
+        await running.report(sketched(rows[:200], 1) + sketched(rows[200:], 2, shift=2.0))
+        page = await opened(browser, running.page)
+        await page.until(f"{table}?.includes('meaning of prompts')")
+        told = await page.run(table)
+        assert "what is asked can change while its length and score do not" in told
+        (row,) = [line for line in told.splitlines() if line.startswith("meaning of prompts")]
+        assert "large" in row
 
 
 async def test_what_happened_folds_and_stays_unfolded(browser: Chromium, tmp_path: Path) -> None:

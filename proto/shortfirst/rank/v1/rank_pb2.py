@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dshortfirst/rank/v1/rank.proto\x12\x12shortfirst.rank.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"n\n\x0bRankRequest\x12\x14\n\x0cserved_model\x18\x01 \x01(\t\x12+\n\x05items\x18\x02 \x03(\x0b\x32\x1c.shortfirst.rank.v1.RankItem\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x0c\n\x04lane\x18\x04 \x01(\t\"&\n\x08RankItem\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06prompt\x18\x02 \x01(\t\"\x9a\x01\n\x0cRankResponse\x12\x31\n\x06ranker\x18\x01 \x01(\x0b\x32!.shortfirst.rank.v1.RankerVersion\x12\x14\n\x0cserved_model\x18\x02 \x01(\t\x12/\n\tforecasts\x18\x03 \x03(\x0b\x32\x1c.shortfirst.rank.v1.Forecast\x12\x10\n\x08\x66\x61llback\x18\x04 \x01(\x08\".\n\rRankerVersion\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"w\n\x08\x46orecast\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x0e\n\x06levels\x18\x03 \x03(\x01\x12\x11\n\tquantiles\x18\x04 \x03(\x01\x12\x0f\n\x07novelty\x18\x05 \x01(\x01\x12\x12\n\x05trust\x18\x06 \x01(\x01H\x00\x88\x01\x01\x42\x08\n\x06_trust\"\xfe\x02\n\x07Outcome\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x14\n\x0cserved_model\x18\x02 \x01(\t\x12\x15\n\routput_tokens\x18\x03 \x01(\r\x12\x37\n\rfinish_reason\x18\x04 \x01(\x0e\x32 .shortfirst.rank.v1.FinishReason\x12\x30\n\x0c\x61rrival_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rprompt_tokens\x18\x07 \x01(\r\x12.\n\x08\x66orecast\x18\x08 \x01(\x0b\x32\x1c.shortfirst.rank.v1.Forecast\x12\x31\n\x06ranker\x18\t \x01(\x0b\x32!.shortfirst.rank.v1.RankerVersion\x12\x0e\n\x06tenant\x18\n \x01(\t\x12\x0c\n\x04lane\x18\x0b \x01(\t\"\xc7\x02\n\x0bOpenRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x14\n\x0cserved_model\x18\x02 \x01(\t\x12\x15\n\routput_tokens\x18\x03 \x01(\r\x12\x30\n\x0c\x61rrival_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\tseen_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rprompt_tokens\x18\x06 \x01(\r\x12.\n\x08\x66orecast\x18\x07 \x01(\x0b\x32\x1c.shortfirst.rank.v1.Forecast\x12\x31\n\x06ranker\x18\x08 \x01(\x0b\x32!.shortfirst.rank.v1.RankerVersion\x12\x0e\n\x06tenant\x18\t \x01(\t\x12\x0c\n\x04lane\x18\n \x01(\t\"\xb6\x01\n\x15ReportOutcomesRequest\x12-\n\x08outcomes\x18\x01 \x03(\x0b\x32\x1b.shortfirst.rank.v1.Outcome\x12-\n\x04open\x18\x02 \x03(\x0b\x32\x1f.shortfirst.rank.v1.OpenRequest\x12\x10\n\x08reporter\x18\x03 \x01(\t\x12-\n\tsent_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"O\n\x16ReportOutcomesResponse\x12\x0e\n\x06stored\x18\x01 \x01(\r\x12\x12\n\nduplicates\x18\x02 \x01(\r\x12\x11\n\tconflicts\x18\x03 \x01(\r*\x91\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x17\n\x13\x46INISH_REASON_ABORT\x10\x03\x12\x17\n\x13\x46INISH_REASON_ERROR\x10\x04\x32\xc1\x01\n\x0bRankService\x12I\n\x04Rank\x12\x1f.shortfirst.rank.v1.RankRequest\x1a .shortfirst.rank.v1.RankResponse\x12g\n\x0eReportOutcomes\x12).shortfirst.rank.v1.ReportOutcomesRequest\x1a*.shortfirst.rank.v1.ReportOutcomesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dshortfirst/rank/v1/rank.proto\x12\x12shortfirst.rank.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"n\n\x0bRankRequest\x12\x14\n\x0cserved_model\x18\x01 \x01(\t\x12+\n\x05items\x18\x02 \x03(\x0b\x32\x1c.shortfirst.rank.v1.RankItem\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x0c\n\x04lane\x18\x04 \x01(\t\"&\n\x08RankItem\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06prompt\x18\x02 \x01(\t\"\x9a\x01\n\x0cRankResponse\x12\x31\n\x06ranker\x18\x01 \x01(\x0b\x32!.shortfirst.rank.v1.RankerVersion\x12\x14\n\x0cserved_model\x18\x02 \x01(\t\x12/\n\tforecasts\x18\x03 \x03(\x0b\x32\x1c.shortfirst.rank.v1.Forecast\x12\x10\n\x08\x66\x61llback\x18\x04 \x01(\x08\".\n\rRankerVersion\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"\x87\x01\n\x08\x46orecast\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x0e\n\x06levels\x18\x03 \x03(\x01\x12\x11\n\tquantiles\x18\x04 \x03(\x01\x12\x0f\n\x07novelty\x18\x05 \x01(\x01\x12\x12\n\x05trust\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06sketch\x18\x07 \x03(\x02\x42\x08\n\x06_trust\"\xfe\x02\n\x07Outcome\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x14\n\x0cserved_model\x18\x02 \x01(\t\x12\x15\n\routput_tokens\x18\x03 \x01(\r\x12\x37\n\rfinish_reason\x18\x04 \x01(\x0e\x32 .shortfirst.rank.v1.FinishReason\x12\x30\n\x0c\x61rrival_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rprompt_tokens\x18\x07 \x01(\r\x12.\n\x08\x66orecast\x18\x08 \x01(\x0b\x32\x1c.shortfirst.rank.v1.Forecast\x12\x31\n\x06ranker\x18\t \x01(\x0b\x32!.shortfirst.rank.v1.RankerVersion\x12\x0e\n\x06tenant\x18\n \x01(\t\x12\x0c\n\x04lane\x18\x0b \x01(\t\"\xc7\x02\n\x0bOpenRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x14\n\x0cserved_model\x18\x02 \x01(\t\x12\x15\n\routput_tokens\x18\x03 \x01(\r\x12\x30\n\x0c\x61rrival_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\tseen_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rprompt_tokens\x18\x06 \x01(\r\x12.\n\x08\x66orecast\x18\x07 \x01(\x0b\x32\x1c.shortfirst.rank.v1.Forecast\x12\x31\n\x06ranker\x18\x08 \x01(\x0b\x32!.shortfirst.rank.v1.RankerVersion\x12\x0e\n\x06tenant\x18\t \x01(\t\x12\x0c\n\x04lane\x18\n \x01(\t\"\xb6\x01\n\x15ReportOutcomesRequest\x12-\n\x08outcomes\x18\x01 \x03(\x0b\x32\x1b.shortfirst.rank.v1.Outcome\x12-\n\x04open\x18\x02 \x03(\x0b\x32\x1f.shortfirst.rank.v1.OpenRequest\x12\x10\n\x08reporter\x18\x03 \x01(\t\x12-\n\tsent_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"O\n\x16ReportOutcomesResponse\x12\x0e\n\x06stored\x18\x01 \x01(\r\x12\x12\n\nduplicates\x18\x02 \x01(\r\x12\x11\n\tconflicts\x18\x03 \x01(\r*\x91\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x17\n\x13\x46INISH_REASON_ABORT\x10\x03\x12\x17\n\x13\x46INISH_REASON_ERROR\x10\x04\x32\xc1\x01\n\x0bRankService\x12I\n\x04Rank\x12\x1f.shortfirst.rank.v1.RankRequest\x1a .shortfirst.rank.v1.RankResponse\x12g\n\x0eReportOutcomes\x12).shortfirst.rank.v1.ReportOutcomesRequest\x1a*.shortfirst.rank.v1.ReportOutcomesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'shortfirst.rank.v1.rank_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FINISHREASON']._serialized_start=1546
-  _globals['_FINISHREASON']._serialized_end=1691
+  _globals['_FINISHREASON']._serialized_start=1563
+  _globals['_FINISHREASON']._serialized_end=1708
   _globals['_RANKREQUEST']._serialized_start=86
   _globals['_RANKREQUEST']._serialized_end=196
   _globals['_RANKITEM']._serialized_start=198
@@ -42,16 +42,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RANKRESPONSE']._serialized_end=393
   _globals['_RANKERVERSION']._serialized_start=395
   _globals['_RANKERVERSION']._serialized_end=441
-  _globals['_FORECAST']._serialized_start=443
-  _globals['_FORECAST']._serialized_end=562
-  _globals['_OUTCOME']._serialized_start=565
-  _globals['_OUTCOME']._serialized_end=947
-  _globals['_OPENREQUEST']._serialized_start=950
-  _globals['_OPENREQUEST']._serialized_end=1277
-  _globals['_REPORTOUTCOMESREQUEST']._serialized_start=1280
-  _globals['_REPORTOUTCOMESREQUEST']._serialized_end=1462
-  _globals['_REPORTOUTCOMESRESPONSE']._serialized_start=1464
-  _globals['_REPORTOUTCOMESRESPONSE']._serialized_end=1543
-  _globals['_RANKSERVICE']._serialized_start=1694
-  _globals['_RANKSERVICE']._serialized_end=1887
+  _globals['_FORECAST']._serialized_start=444
+  _globals['_FORECAST']._serialized_end=579
+  _globals['_OUTCOME']._serialized_start=582
+  _globals['_OUTCOME']._serialized_end=964
+  _globals['_OPENREQUEST']._serialized_start=967
+  _globals['_OPENREQUEST']._serialized_end=1294
+  _globals['_REPORTOUTCOMESREQUEST']._serialized_start=1297
+  _globals['_REPORTOUTCOMESREQUEST']._serialized_end=1479
+  _globals['_REPORTOUTCOMESRESPONSE']._serialized_start=1481
+  _globals['_REPORTOUTCOMESRESPONSE']._serialized_end=1560
+  _globals['_RANKSERVICE']._serialized_start=1711
+  _globals['_RANKSERVICE']._serialized_end=1904
 # @@protoc_insertion_point(module_scope)

@@ -64,20 +64,22 @@ class RankerVersion(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Forecast(_message.Message):
-    __slots__ = ("id", "score", "levels", "quantiles", "novelty", "trust")
+    __slots__ = ("id", "score", "levels", "quantiles", "novelty", "trust", "sketch")
     ID_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
     LEVELS_FIELD_NUMBER: _ClassVar[int]
     QUANTILES_FIELD_NUMBER: _ClassVar[int]
     NOVELTY_FIELD_NUMBER: _ClassVar[int]
     TRUST_FIELD_NUMBER: _ClassVar[int]
+    SKETCH_FIELD_NUMBER: _ClassVar[int]
     id: str
     score: float
     levels: _containers.RepeatedScalarFieldContainer[float]
     quantiles: _containers.RepeatedScalarFieldContainer[float]
     novelty: float
     trust: float
-    def __init__(self, id: _Optional[str] = ..., score: _Optional[float] = ..., levels: _Optional[_Iterable[float]] = ..., quantiles: _Optional[_Iterable[float]] = ..., novelty: _Optional[float] = ..., trust: _Optional[float] = ...) -> None: ...
+    sketch: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, id: _Optional[str] = ..., score: _Optional[float] = ..., levels: _Optional[_Iterable[float]] = ..., quantiles: _Optional[_Iterable[float]] = ..., novelty: _Optional[float] = ..., trust: _Optional[float] = ..., sketch: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Outcome(_message.Message):
     __slots__ = ("request_id", "served_model", "output_tokens", "finish_reason", "arrival_time", "finish_time", "prompt_tokens", "forecast", "ranker", "tenant", "lane")
