@@ -24,8 +24,9 @@ ActFile = Annotated[
     typer.Option(
         "--act-config",
         metavar="FILE",
-        help="TOML file with a table act: shrink, fallback and recalibrate (true or false), warn "
-        "and degraded (trust in those states), vouch, and a table act.recalibration.",
+        help="TOML file with a table act: shrink, fallback, recalibrate and early (true or false), "
+        "warn and degraded (trust in those states) and caution (ahead of them), vouch, and a table "
+        "act.recalibration.",
     ),
 ]
 
