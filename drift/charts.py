@@ -26,7 +26,7 @@ class Charts:
         self.reference: Reference | None = None
         self.rank: ConcordanceDetector | None = None
         self.scale: PitDetector | None = None
-        self.early = Early(config.chart.neighbours)
+        self.early = Early(config.early)
         self._config = config
         self._unseen = 0  # outcomes until the next one has enough to be compared with
         self._said = False

@@ -9,6 +9,7 @@ from typing import Any
 from drift.arrival import HoldConfig
 from drift.detectors.concordance_cusum import ChartConfig
 from drift.detectors.pit_cusum import PitConfig
+from drift.early import EarlyConfig
 from drift.slices import SliceConfig
 from drift.states import StateConfig
 
@@ -69,6 +70,7 @@ class MonitorConfig:
     hold: HoldConfig = field(default_factory=HoldConfig)
     slices: SliceConfig = field(default_factory=SliceConfig)
     chart: ChartConfig = field(default_factory=ChartConfig)
+    early: EarlyConfig = field(default_factory=EarlyConfig)
     scale: PitConfig = field(default_factory=PitConfig)
     states: StateConfig = field(default_factory=StateConfig)
     unscored: UnscoredConfig = field(default_factory=UnscoredConfig)
@@ -115,6 +117,7 @@ _PARTS = {
     "hold": HoldConfig,
     "slices": SliceConfig,
     "chart": ChartConfig,
+    "early": EarlyConfig,
     "scale": PitConfig,
     "states": StateConfig,
     "unscored": UnscoredConfig,

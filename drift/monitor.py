@@ -60,13 +60,12 @@ class Monitor:
     def update(self, outcome: Outcome) -> list[Event]:
         """Take one completion; events of whatever it released, oldest first."""
         order = self._watch.order(outcome.served_model)
-        watched = self._watch.watched(outcome)
-        for series in watched:
-            series.stream.ended(outcome)
+        for series in self._watch.watched(outcome):
+            series.ended(outcome)
         if order.bounded(outcome.request_id):
             self._settle(outcome)
         elif order.missed(outcome):
-            for series in watched:
+            for series in self._watch.late_for(outcome):
                 series.late(outcome)
         return self._weigh(order, order.push(outcome))
 

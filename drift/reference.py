@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from drift.config import MonitorConfig
-from drift.detectors.concordance_cusum import Calibration, calibrations
+from drift.detectors.concordance_cusum import Calibration, calibrate
 from drift.detectors.observation import Observation
 from drift.detectors.pit_cusum import PitCusum, PitFit
 from drift.detectors.sample import Sample
 from drift.detectors.tau_window import TauWindow, TauWindowConfig, TauWindowFit
+from drift.early import EarlyFit
 from drift.files import write_whole
 from drift.key import Key
 from drift.tau import Tau, kendall_tau
@@ -26,8 +27,9 @@ from ranker.types import Outcome
 class Reference:
     """tau-b of the reference outcomes and the detectors calibrated on them.
 
-    All limits are those of ``warn`` and ``degraded``. ``calibration`` is the concordance chart's,
-    ``early`` that of :class:`drift.early.Early`, ``None`` in one that an older version saved.
+    All limits are those of ``warn`` and ``degraded``. ``calibration`` is the concordance chart's;
+    ``early`` is for outcomes as they end, ``None`` in a reference that an older version saved: then
+    there is no caution (``drift.early``) until another ranker version comes.
     ``window`` is ``None`` while the reference is shorter than two windows, which then say little of
     each other; ``scale`` when lengths and forecasts do not tell.
     """
@@ -37,7 +39,7 @@ class Reference:
     calibration: Calibration
     window: TauWindowFit | None = None
     scale: PitFit | None = None
-    early: Calibration | None = None
+    early: EarlyFit | None = None
 
     @classmethod
     def learn(cls, outcomes: Sequence[Outcome], config: MonitorConfig) -> Reference:
@@ -52,7 +54,8 @@ class Reference:
         """The same from arrays."""
         arl = (config.warn_arl, config.degraded_arl)
         chart = config.chart
-        calibration, early = calibrations(sample, arl, chart, (chart.share, chart.early))
+        calibration = calibrate(sample, arl, chart)
+        early = EarlyFit.of(sample, config.early, chart.bootstrap)
         tau = kendall_tau(sample.scores, sample.tokens, sample.censored, config.confidence)
         window = scale = None
         if len(sample) >= 2 * config.window:
@@ -123,7 +126,7 @@ def _reference(
         Calibration(**_tuples(calibration)),
         found,
         None if scale is None else PitFit(**_tuples(scale)),
-        None if early is None else Calibration(**_tuples(early)),
+        None if early is None else EarlyFit(**early),
     )
 
 

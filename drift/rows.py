@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from drift.features import EMBEDDING, LENGTH
 from drift.figures import Interval, Past, Point, Series, Version, Worth, known
 from drift.harm import lost
 from drift.key import Key
@@ -26,8 +27,16 @@ def series(snapshot: Snapshot, view: View, values: Values) -> Series:
     share = worth.efficiency.e2el if worth is not None else float("nan")
     usual = values.usual(key)
     reference_tau = reference.tau.value if reference is not None else None
-    moved = {shift.name: shift.psi for shift in view.shifts(key)}
-    inputs = [psi for name, psi in moved.items() if name != "output_tokens" and psi is not None]
+    shifts = view.shifts(key)
+    moved = {shift.name: shift.psi for shift in shifts}
+    # The largest of several indices is above any bound by chance; its distance knows.
+    inputs = [
+        shift.psi
+        for shift in shifts
+        if shift.name != LENGTH
+        and shift.psi is not None
+        and (shift.name != EMBEDDING or (shift.distance or 0.0) > (shift.chance or 0.0))
+    ]
     first, last = view.span(key)
     gone = lost(known(share), usual, known(cohort.tau.value), reference_tau)
     return Series(

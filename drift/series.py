@@ -54,6 +54,10 @@ class Series:
         self._learn(outcome, any(event.kind == "reference" for event in events))
         return events
 
+    def ended(self, outcome: Outcome) -> None:
+        """One has ended; :meth:`update` or :meth:`late` has it when its turn has come."""
+        self.stream.ended(outcome)
+
     def learned(self, lesson: Lesson, reference: Reference | None) -> list[Event]:
         """A lesson that was put off has been worked on."""
         events = self.stream.learned(lesson, reference)

@@ -38,7 +38,8 @@ class Point:
 
 
 class Stream:
-    """Feed outcomes in arrival order; unscored ones are those that fell to this stream.
+    """Feed outcomes in arrival order, and to :meth:`ended` as they end; unscored ones are those
+    that fell to this stream.
 
     Order is judged by the concordance chart (abrupt) and by the window's tau-b (slow), scale by the
     chart of the probability integral transform, which never raises the state beyond ``warn``.
@@ -93,10 +94,10 @@ class Stream:
         return self._window.outcomes
 
     def ended(self, outcome: Outcome) -> None:
-        """One has ended whose turn in order of arrival may not have come."""
-        seen = Observation.of(outcome)
-        if seen is not None:
-            self._charts.early.update(seen)
+        """One has ended, whose turn in order of arrival may not have come."""
+        if outcome.forecast is not None:
+            censored = outcome.finish_reason.censored
+            self._charts.early.update(outcome.forecast.score, outcome.output_tokens, censored)
 
     def update(self, outcome: Outcome) -> list[Event]:
         """Weigh one outcome. Raises nothing on any valid outcome."""

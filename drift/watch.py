@@ -118,6 +118,12 @@ class Watch:
         self._bound(outcome.arrival)
         return found
 
+    def late_for(self, outcome: Outcome) -> list[Series]:
+        """The series whose window an outcome that missed its place belongs to. It counts as
+        traffic and changes no series."""
+        self.parts[outcome.served_model].of(outcome.lane, outcome.tenant)
+        return self.watched(outcome)
+
     def watched(self, outcome: Outcome) -> list[Series]:
         """The series of ``outcome`` as far as there are any: it makes, closes and counts none."""
         whole = self.whole.get(self.key(outcome))

@@ -39,7 +39,7 @@ class Acting:
         if self.config.recalibrate:
             changes += self._recalibrate(wholes, recent, now)
         self._whole = {whole.key: whole.of_order for whole in wholes}
-        if self.config.shrink or self.config.fallback or self.config.early:
+        if self.config.shrink or self.config.fallback:
             flat = self.recalibration.flat if self.config.fallback else frozenset()
             changes += self.trust.update(found, flat)
         return changes

@@ -48,10 +48,11 @@ class ActConfig:
     ``shrink``: in ``warn`` and ``degraded`` forecasts have the trust of that name, or the share of
     the usual SJF efficiency that is left, if that is less. ``fallback``: in ``fcfs`` they have
     none; without it, that of ``degraded``. ``recalibrate``: quantiles are fitted to recent outcomes
-    while the ranker's own are off. ``early``: they have the trust ``caution`` at most while
-    order seems lost by outcomes as they end, ahead of an alarm and after it. ``vouch``: outcomes of
-    its own after which a slice whose chart is calm answers for itself again when its whole version
-    is in trouble.
+    while the ranker's own are off. ``early``: with ``shrink`` or ``fallback``, they have the trust
+    ``caution`` at most while order seems lost by outcomes as they end, ahead of an alarm and after
+    it; it is 0 since with .2 a reversed order still cost the tail. ``vouch``: outcomes of its own
+    after which a slice whose chart is calm answers for itself again when its whole version is in
+    trouble.
 
     The trusts keep p99 E2EL near that of FCFS when order decays (``engine.core.policies.boost``
     says what they scale): simulated under waves at 92 % load with ``fast``, forecasts of tau .2 and
@@ -69,18 +70,20 @@ class ActConfig:
     recalibration: RecalibrateConfig = field(default_factory=RecalibrateConfig)
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.caution <= self.degraded <= self.warn <= 1.0:
+        if not 0.0 <= self.degraded <= self.warn <= 1.0:
             raise ValueError(
-                "act.caution, act.degraded and act.warn must ascend inside [0, 1], got "
-                f"{self.caution}, {self.degraded} and {self.warn}"
+                f"act.degraded and act.warn must ascend inside [0, 1], got {self.degraded} and "
+                f"{self.warn}"
             )
+        if not 0.0 <= self.caution <= 1.0:
+            raise ValueError(f"act.caution must lie inside [0, 1], got {self.caution}")
         if self.vouch < 1:
             raise ValueError(f"act.vouch must be >= 1, got {self.vouch}")
 
     @property
     def any(self) -> bool:
         """Whether anything is ever done."""
-        return self.shrink or self.fallback or self.recalibrate or self.early
+        return self.shrink or self.fallback or self.recalibrate
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> ActConfig:

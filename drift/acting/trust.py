@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from drift.acting.caution import Caution
 from drift.acting.change import CAUTION, TRUST, Change
 from drift.acting.config import ActConfig
 from drift.acting.level import STEP, Level
@@ -18,6 +19,7 @@ from drift.states import State
 _WORTH = 0.85
 
 _EARLY = "by what ended last order seems lost, ahead of its turn in order of arrival"
+_CALM = "by what ended last it does not any more"
 _WAIT = "nothing to do: an alarm follows if it is so, else trust returns by itself"
 
 
@@ -32,15 +34,6 @@ class _Trouble:
     vouched: set[Key] = field(default_factory=set)
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """``cautious``: no alarm is behind it."""
-
-    trust: float
-    why: str
-    cautious: bool
-
-
 class Trust:
     """Of every served model x ranker version and its slices; pure, and not safe for several threads
     but for :meth:`of`.
@@ -49,8 +42,8 @@ class Trust:
     changed as a whole, cost those that order nothing. It falls with that state at once and rises
     when it falls, which has its own hysteresis and dwell. Within ``warn``, where order is on its
     way out or back, it follows what is left, upwards after a dwell; within worse it never rises.
-    While outcomes as they end say that order is lost (``drift.early``) it is at most ``caution``,
-    whatever the state: an alarm waits for order of arrival, and the tail does not.
+    While there is reason for :class:`Caution` it is ``caution`` at most, whatever the state: an
+    alarm waits for order of arrival, and the tail does not.
 
     A slice with a chart of its own answers for itself, the others go by that of everybody else, or
     by their version's. When a version as a whole decays and none of its slices does as much, all of
@@ -60,11 +53,12 @@ class Trust:
 
     def __init__(self, config: ActConfig) -> None:
         self._config = config
-        self._trust: dict[Key, float] = {}
+        self._trust: dict[Key, float] = {}  # in force
+        self._states: dict[Key, float] = {}  # what states alone leave
+        self._caution = Caution()
         self._levels: dict[Key, Level] = {}
         self._troubles: dict[Key, _Trouble] = {}
         self._healthy: frozenset[Key] = frozenset()
-        self._cautious: set[Key] = set()
 
     def of(self, version: Key, lane: str, tenant: str) -> float:
         """In [0, 1]; 1 for a version of which nothing is known."""
@@ -90,37 +84,55 @@ class Trust:
         """Weigh where every series stands; what changed. ``flat``: versions whose forecasts, fitted
         anew, say the same of everybody: there is no order to go by."""
         wholes = {s.key: s for s in found if not s.key.sliced}
+        moved: list[Key] = []
+        if self._config.early and (self._config.shrink or self._config.fallback):
+            moved = self._caution.update(found)
         now: dict[Key, float] = {}
-        said: dict[Key, _Said] = {}  # of those that answer for themselves
+        force: dict[Key, float] = {}
+        reasons: dict[Key, str] = {}
+        own: set[Key] = set(wholes)
         healthy = set()
         for key, whole in wholes.items():
             slices = [s for s in found if s.key.sliced and s.key.whole == key]
             trouble = self._trouble(whole, slices)
-            said[key] = self._said(whole, key in flat, whole.early)
-            now[key] = said[key].trust
-            # No slice explains it: then it may be all of them.
-            early = trouble is None and whole.early
-            early = early and not any(part.charted and part.early for part in slices)
+            now[key] = self._target(whole, key in flat)
+            reasons[key] = _why(whole, key in flat)
+            force[key] = self._careful(now[key], self._caution.of(key))
+            # Once it is said what is lost, slices that answer for themselves are out of it.
+            general = trouble is None and self._caution.general(key)
             for part in slices:
-                now[part.key] = now[key]
                 if self._answers(part, trouble):
-                    said[part.key] = self._said(part, False, part.early or early)
-                    now[part.key] = said[part.key].trust
+                    own.add(part.key)
+                    now[part.key] = self._target(part, False)
+                    reasons[part.key] = _why(part, False)
                     if part.of_order is State.OK:
                         healthy.add(part.key)
-        changes = self._changes(now, said)
-        self._trust, self._healthy = now, frozenset(healthy)
-        self._cautious = {key for key, one in said.items() if one.cautious}
+                    careful = general or self._caution.of(part.key)
+                    force[part.key] = self._careful(now[part.key], careful)
+                else:
+                    now[part.key], force[part.key] = now[key], force[key]
+        changes = self._changes(now, own, reasons) + self._cautions(moved, now)
+        self._trust, self._states, self._healthy = force, now, frozenset(healthy)
         self._forget(wholes)
         return changes
 
-    def _said(self, standing: Standing, flat: bool, early: bool) -> _Said:
-        config, trust = self._config, self._of_state(standing, flat)
-        if early and config.early and trust > config.caution:
-            return _Said(config.caution, _EARLY, standing.of_order < State.DEGRADED)
-        return _Said(trust, _why(standing, flat), False)
+    def _careful(self, trust: float, caution: bool) -> float:
+        return min(trust, self._config.caution) if caution else trust
 
-    def _of_state(self, standing: Standing, flat: bool) -> float:
+    def _cautions(self, moved: Iterable[Key], now: dict[Key, float]) -> list[Change]:
+        """What is done otherwise where caution alone began or ended."""
+        changes = []
+        for key in moved:
+            state, careful = now[key], self._careful(now[key], True)
+            if state > careful and self._caution.of(key):
+                change = Change(key, TRUST, f"{state:g}", f"{careful:g}", _EARLY, _WAIT, CAUTION)
+                changes.append(change)
+            elif state > careful:
+                why = replace(_change(key, careful, state, _CALM), cause=CAUTION)
+                changes.append(why)
+        return changes
+
+    def _target(self, standing: Standing, flat: bool) -> float:
         """By state, and by what is left of its worth."""
         state, level = standing.of_order, self._levels.get(standing.key)
         if state < State.DEGRADED and flat:  # until it is fitted anew
@@ -183,20 +195,17 @@ class Trust:
             trouble.vouched.add(part.key)  # charts are not calm for ever, and it need not be
         return part.key in trouble.vouched
 
-    def _changes(self, now: dict[Key, float], said: dict[Key, _Said]) -> list[Change]:
+    def _changes(
+        self, now: dict[Key, float], own: AbstractSet[Key], reasons: dict[Key, str]
+    ) -> list[Change]:
         changes = []
-        for key in sorted(said, key=lambda key: key.sliced):
-            before, one = self._trust.get(key), said[key]
+        for key in sorted(own, key=lambda key: key.sliced):
+            before = self._states.get(key)
             if before is None:
-                before = self._trust.get(key.whole, 1.0) if key.sliced else 1.0
-            if one.trust != before:
-                change = _change(key, before, one.trust, one.why)
-                if one.cautious:
-                    change = replace(change, cause=CAUTION, advice=_WAIT)
-                elif key in self._cautious and one.trust == 1.0:
-                    change = replace(change, cause=CAUTION)
-                changes.append(change)
-        for key, before in self._trust.items():
+                before = self._states.get(key.whole, 1.0) if key.sliced else 1.0
+            if now[key] != before:
+                changes.append(_change(key, before, now[key], reasons[key]))
+        for key, before in self._states.items():
             gone = key not in now and (not key.sliced or key.whole in now)
             if gone and before < 1.0:
                 after = now.get(key.whole, 1.0)

@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 
 
 class Concordance:
-    """Streaming: feed outcomes in arrival order, get each one's mean sign concordance."""
+    """Streaming: feed outcomes in order, get each one's sign concordance with those before it.
 
-    def __init__(self, neighbours: int) -> None:
+    Pairs whose scores are less than ``gap`` apart are left out.
+    """
+
+    def __init__(self, neighbours: int, gap: float = 0.0) -> None:
         if neighbours < 1:
             raise ValueError(f"neighbours must be >= 1, got {neighbours}")
+        self._gap = gap
         self._recent: deque[tuple[float, int, bool]] = deque(maxlen=neighbours)
 
     def update(self, score: float, tokens: int, censored: bool) -> float | None:
@@ -26,8 +30,15 @@ class Concordance:
 
         ``None`` when no pair is decided (nothing before it, equal lengths, censored both sides).
         """
+        total, pairs = self.agreement(score, tokens, censored)
+        return total / pairs if pairs else None
+
+    def agreement(self, score: float, tokens: int, censored: bool) -> tuple[int, int]:
+        """The same as the sum over decided pairs, and how many there are."""
         total = pairs = 0
         for other_score, other_tokens, other_censored in self._recent:
+            if self._gap and abs(score - other_score) < self._gap:
+                continue
             if tokens == other_tokens and censored == other_censored:
                 continue
             if (tokens, censored) < (other_tokens, other_censored):
@@ -41,7 +52,7 @@ class Concordance:
                 pairs += 1
                 total += (score > other_score) - (score < other_score)
         self._recent.append((score, tokens, censored))
-        return total / pairs if pairs else None
+        return total, pairs
 
     def reset(self) -> None:
         """Forget what came before."""
@@ -58,6 +69,21 @@ def concordances(
 
     All arrays have shape [time, streams]; NaN where no pair is decided.
     """
+    total, pairs = agreements(scores, tokens, censored, neighbours)
+    out = np.full(scores.shape, np.nan)
+    np.divide(total, pairs, out=out, where=pairs > 0)
+    return out
+
+
+def agreements(
+    scores: NDArray[np.float64],
+    tokens: NDArray[np.int64],
+    censored: NDArray[np.bool_],
+    neighbours: int,
+    gap: float = 0.0,
+) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
+    """:meth:`Concordance.agreement` for many streams at once: sums and numbers of pairs, of the
+    shape of the arrays, [time, streams]."""
     total = np.zeros(scores.shape, dtype=np.int16)
     pairs = np.zeros(scores.shape, dtype=np.int16)
     # Dense ranks in small integers: the comparisons below are then cheap and exact.
@@ -69,12 +95,13 @@ def concordances(
         shorter = time[lag:] < time[:-lag]
         up = (longer & event[:-lag]).astype(np.int8)
         down = (shorter & event[lag:]).astype(np.int8)
+        if gap:
+            unlike = np.abs(scores[lag:] - scores[:-lag]) >= gap
+            up, down = up * unlike, down * unlike
         sign = (rank[lag:] > rank[:-lag]).astype(np.int8) - (rank[lag:] < rank[:-lag])
         total[lag:] += sign * (up - down)
         pairs[lag:] += up + down
-    out = np.full(scores.shape, np.nan)
-    np.divide(total, pairs, out=out, where=pairs > 0)
-    return out
+    return total, pairs
 
 
 def _ranks(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int32]:

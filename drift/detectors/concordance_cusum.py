@@ -26,15 +26,13 @@ class ChartConfig:
     """How the chart is built. Counts are outcomes.
 
     ``neighbours``: outcomes each one is compared with. ``share``: share of the reference
-    concordance below which the chart climbs; ``early``: the same of the chart that takes outcomes
-    as they end (``drift.early``). ``caution``: standard errors of the reference by which
+    concordance below which the chart climbs. ``caution``: standard errors of the reference by which
     it is taken to be worse than measured, so that a short reference doesn't cry wolf. The rest is
     the size of the calibration, as in :class:`BootstrapConfig`.
     """
 
     neighbours: int = 32
     share: float = 0.7
-    early: float = 0.4
     caution: float = 1.0
     blocks: tuple[int, ...] = (1, 64)
     streams: int = 64
@@ -44,9 +42,8 @@ class ChartConfig:
     def __post_init__(self) -> None:
         if self.neighbours < 1:
             raise ValueError(f"chart.neighbours must be >= 1, got {self.neighbours}")
-        for name in ("share", "early"):
-            if not 0.0 < getattr(self, name) < 1.0:
-                raise ValueError(f"chart.{name} must lie inside (0, 1), got {getattr(self, name)}")
+        if not 0.0 < self.share < 1.0:
+            raise ValueError(f"chart.share must lie inside (0, 1), got {self.share}")
         if self.caution < 0.0:
             raise ValueError(f"chart.caution must be >= 0, got {self.caution}")
         try:
@@ -165,18 +162,6 @@ def calibrate(
     Raises ``ValueError`` when the sample has too few decided pairs, or its forecasts order lengths
     no better than chance (no allowance above zero can be had from it).
     """
-    (found,) = calibrations(sample, arl, config, (config.share,), bootstrap)
-    return found
-
-
-def calibrations(
-    sample: Sample,
-    arl: Sequence[float],
-    config: ChartConfig,
-    shares: Sequence[float],
-    bootstrap: BootstrapConfig | None = None,
-) -> list[Calibration]:
-    """:func:`calibrate` for charts that climb below each of ``shares``, from the same streams."""
     size = bootstrap or config.bootstrap
     rng = np.random.default_rng(size.seed)
     if len(sample) <= config.neighbours:
@@ -196,21 +181,17 @@ def calibrations(
             f"reference concordance {mean:.3f} (standard error {error:.3f}) is no better than "
             f"chance: train a better ranker, or give a longer reference"
         )
-    allowances = [share * cautious for share in shares]
-    highest = np.zeros((len(shares), len(arl)))
+    allowance = config.share * cautious
+    highest = [0.0] * len(arl)
     for block in size.blocks:
         streams = resampled(sample, size.streams, size.length, block, rng)
         x = concordances_of(streams, config.neighbours)
         # As if the reference were as much worse as caution takes it to be.
-        x -= float(np.nanmean(x)) - cautious
-        for i, allowance in enumerate(allowances):
-            peaks = excursions(heights(x, allowance))
+        peaks = excursions(heights(x - (float(np.nanmean(x)) - cautious), allowance))
+        for i, wanted in enumerate(arl):
             # A reference in perfect order never climbs, and so says nothing of heights: then as
             # many outcomes without any order as each one is compared with.
             flat = allowance * config.neighbours
-            limits = [tail_limit(peaks, x.size, a) if len(peaks) else flat for a in arl]
-            highest[i] = np.maximum(highest[i], limits)
-    return [
-        Calibration(mean, error, allowance, tuple(arl), tuple(limits))
-        for allowance, limits in zip(allowances, highest.tolist(), strict=True)
-    ]
+            limit = tail_limit(peaks, x.size, wanted) if len(peaks) else flat
+            highest[i] = max(highest[i], limit)
+    return Calibration(mean, error, allowance, tuple(arl), tuple(highest))

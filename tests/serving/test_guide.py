@@ -160,7 +160,7 @@ async def test_what_is_done_after_a_restart_is_what_was_done_before(tmp_path: Pa
 
 
 async def test_without_actions_forecasts_go_out_as_they_are(tmp_path: Path) -> None:
-    off = ActConfig(shrink=False, fallback=False, recalibrate=False, early=False)
+    off = ActConfig(shrink=False, fallback=False, recalibrate=False)
     async with guided(tmp_path, off) as (traffic, guide, _):
         await traffic.serve(300, acme=True)
         await traffic.serve(300, acme=False, scale=3.0)

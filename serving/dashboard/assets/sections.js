@@ -117,6 +117,7 @@ const FAULTS = {
   settled: "of those that ended since",
   clock: "times that had to be set right",
   refused: "outcomes not stored because the store could not; their reporters send them again",
+  jobs: "work around the monitor that found no place to wait",
 };
 
 export const faults = (values) => dataTable("Reports", ["Since the service started", "Count"],

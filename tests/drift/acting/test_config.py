@@ -24,8 +24,7 @@ def test_a_table_sets_each_action_and_leaves_the_rest() -> None:
     )
     assert ActConfig.from_mapping({}) == ActConfig()
     assert ActConfig().any
-    off = ActConfig(shrink=False, fallback=False, recalibrate=False, early=False)
-    assert not off.any
+    assert not ActConfig(shrink=False, fallback=False, recalibrate=False).any
 
 
 @pytest.mark.parametrize(
@@ -36,7 +35,9 @@ def test_a_table_sets_each_action_and_leaves_the_rest() -> None:
         ({"warn": True}, "act.warn must be a number"),
         ({"vouch": 1.5}, "act.vouch must be a whole number"),
         ({"vouch": 0}, "act.vouch"),
-        ({"warn": 0.1, "degraded": 0.5}, "act.caution, act.degraded and act.warn"),
+        ({"caution": 1.5}, "act.caution must lie inside"),
+        ({"early": 1}, "act.early must be true or false"),
+        ({"warn": 0.1, "degraded": 0.5}, "act.degraded and act.warn"),
         ({"recalibration": True}, "act.recalibration must be a table"),
         ({"recalibration": {"leest": 3}}, "act.recalibration.leest"),
         ({"recalibration": {"least": 5}}, "act.recalibration.least"),

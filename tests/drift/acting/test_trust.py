@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drift.acting.change import CAUTION
+from drift.acting.change import CAUTION, Change
 from drift.acting.config import ActConfig
 from drift.acting.level import DWELL, STEP
 from drift.acting.standing import Standing
@@ -246,33 +246,58 @@ def early(standing: Standing) -> Standing:
     return replace(standing, early=True)
 
 
-def test_it_falls_while_order_seems_lost_and_returns_by_itself() -> None:
+def told(changes: list[Change]) -> list[tuple[str, str, str]]:
+    return [(change.before, change.after, change.cause) for change in changes]
+
+
+def test_while_order_seems_lost_there_is_no_trust_and_it_returns_by_itself() -> None:
     trust = Trust(CONFIG)
-    (change,) = trust.update([early(at(WHOLE, State.OK))])
-    assert of(trust, "a") == CONFIG.caution
-    assert "what ended last" in change.why
-    (back,) = trust.update([at(WHOLE, State.OK)])
-    assert of(trust, "a") == 1.0
-    assert change.cause == back.cause == CAUTION
-    trust.update([early(at(WHOLE, State.OK))])
-    assert trust.update([early(at(WHOLE, State.DEGRADED))]) == []  # an alarm has come
-    (part,) = trust.update([at(WHOLE, State.DEGRADED)])  # half of the order is back
-    assert of(trust, "a") == CONFIG.degraded
-    (back,) = trust.update([at(WHOLE, State.OK)])
-    assert "" == part.cause == back.cause
-    trust = Trust(ActConfig(early=False))
+    changes = trust.update([early(at(WHOLE, State.OK))])
+    assert told(changes) == [("1", "0", CAUTION)]
+    assert "what ended last" in changes[0].why
+    assert of(trust, "a") == 0.0
     assert trust.update([early(at(WHOLE, State.OK))]) == []
+    assert told(trust.update([at(WHOLE, State.OK)])) == [("0", "1", CAUTION)]
+    assert of(trust, "a") == 1.0
 
 
-def test_all_slices_are_in_it_unless_one_explains_it() -> None:
+def test_an_alarm_is_told_although_there_was_caution_and_nothing_flaps_in_it() -> None:
+    trust = Trust(CONFIG)
+    trust.update([early(at(WHOLE, State.OK))])
+    assert told(trust.update([early(at(WHOLE, State.WARN))])) == [("1", "0.6", "")]
+    assert told(trust.update([early(at(WHOLE, State.DEGRADED))])) == [("0.6", "0.2", "")]
+    for calm in (True, False, True):
+        degraded = at(WHOLE, State.DEGRADED)
+        assert trust.update([degraded if calm else early(degraded)]) == []
+        assert of(trust, "a") == 0.0
+    back = trust.update([at(WHOLE, State.WARN)])
+    assert told(back) == [("0.2", "0.6", ""), ("0", "0.6", CAUTION)]
+    assert told(trust.update([at(WHOLE, State.OK)])) == [("0.6", "1", "")]
+
+
+def test_it_is_an_action_that_goes_with_the_others() -> None:
+    only = ActConfig(shrink=False, fallback=False)
+    for off in (ActConfig(early=False), only):
+        trust = Trust(off)
+        assert trust.update([early(at(WHOLE, State.OK))]) == []
+        assert of(trust, "a") == 1.0
+    mild = Trust(ActConfig(caution=0.5))
+    mild.update([early(at(WHOLE, State.OK))])
+    assert of(mild, "a") == 0.5
+
+
+def test_all_slices_are_in_it_unless_one_explains_it_and_it_is_said_once() -> None:
     whole, a, b = early(at(WHOLE, State.OK)), at(A, State.OK), at(B, State.OK)
     trust = Trust(CONFIG)
-    trust.update([whole, a, b])
-    assert of(trust, "a") == of(trust, "b") == of(trust, "c") == CONFIG.caution
-    trust.update([whole, early(a), b])
-    assert (of(trust, "a"), of(trust, "b")) == (CONFIG.caution, 1.0)
-    trust.update([at(WHOLE, State.OK), early(a), b])  # a tenant alone
-    assert (of(trust, "a"), of(trust, "b"), of(trust, "c")) == (CONFIG.caution, 1.0, 1.0)
+    assert len(trust.update([whole, a, b])) == 1
+    assert of(trust, "a") == of(trust, "b") == of(trust, "c") == 0.0
+    assert trust.update([whole, early(a), b]) == []  # one that says so later changes nothing
+    assert of(trust, "b") == 0.0
+    assert [c.key for c in trust.update([at(WHOLE, State.OK), early(a), b])] == [WHOLE, A]
+    assert (of(trust, "a"), of(trust, "b"), of(trust, "c")) == (0.0, 1.0, 1.0)  # a tenant alone
+    trust.update([at(WHOLE, State.OK), a, b])
+    assert [c.key for c in trust.update([whole, early(a), b])] == [WHOLE, A]
+    assert (of(trust, "a"), of(trust, "b")) == (0.0, 1.0)
 
 
 def test_a_slice_that_vouches_for_itself_in_trouble_is_left_alone_by_the_rest() -> None:
@@ -280,3 +305,19 @@ def test_a_slice_that_vouches_for_itself_in_trouble_is_left_alone_by_the_rest() 
     trust.update([at(WHOLE, State.FCFS), at(A, State.OK)])
     trust.update([early(at(WHOLE, State.FCFS)), at(A, State.OK, 500 + CONFIG.vouch)])
     assert of(trust, "a") == 1.0
+
+
+@given(st.lists(st.tuples(st.sampled_from(State), st.booleans(), st.booleans()), min_size=1))
+def test_what_is_told_is_what_states_leave_and_caution_takes_from_it(
+    looks: list[tuple[State, bool, bool]],
+) -> None:
+    trust, plain = Trust(CONFIG), Trust(ActConfig(early=False))
+    for number, (state, whole, part) in enumerate(looks):
+        rows = [at(WHOLE, state, 500 + number), at(A, State.OK, 500 + number)]
+        found = [replace(row, early=flag) for row, flag in zip(rows, (whole, part), strict=True)]
+        changes = trust.update(found)
+        assert told(plain.update(found)) == told([c for c in changes if c.cause != CAUTION])
+        for tenant in "abc":
+            assert of(trust, tenant) in (of(plain, tenant), 0.0)
+        if whole:
+            assert of(trust, "c") == 0.0
