@@ -36,7 +36,7 @@ def load_baselines(path: Path) -> dict[Key, Baselines]:
     """Read what :func:`save_baselines` wrote; none when there is no file.
 
     Raises ``ValueError`` when it holds anything else. A file from before embeddings were looked at
-    knows none: they are not compared until the next reference is learned.
+    knows none: they are not compared until another ranker version comes.
     """
     if not path.exists():
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from drift.events import Event
 from drift.monitor import Monitor
 from drift.outcomes import OutcomeStore
 from drift.reference import load_references
+
+log = logging.getLogger(__name__)
+
+_OLD = "no caution is taken there until another ranker version comes"
 
 #: Stored outcomes that are weighed again at a restart.
 LAST = 5_000
@@ -45,6 +50,8 @@ def recover(
     if learned or store.ever > last:
         references = load_references(references_path(store.path))
         baselines = load_baselines(baselines_path(store.path))
+        if old := sum(reference.early is None for reference in references.values()):
+            log.info("%d references know nothing of outcomes as they end: %s", old, _OLD)
     monitor = Monitor(config, references, baselines)
     for outcome in store.by_report(last):
         for event in monitor.update(outcome):

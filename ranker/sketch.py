@@ -47,8 +47,9 @@ def sketches(embeddings: Floats) -> list[tuple[float, ...]]:
     store hold it.
 
     A row's sketch does not depend on its neighbours. Distances between rows are those between
-    sketches times sqrt(width / DIMENSIONS), roughly. Raises ``ValueError`` when the embeddings are
-    no such table or a sketch is not finite.
+    sketches times sqrt(width / DIMENSIONS), roughly. Empty where it would not be finite: a forecast
+    is worth more than what is compared later. Raises ``ValueError`` when the embeddings are no such
+    table.
     """
     table = np.asarray(embeddings, dtype=np.float64)
     if table.ndim != 2:
@@ -56,8 +57,7 @@ def sketches(embeddings: Floats) -> list[tuple[float, ...]]:
     directions = axes(table.shape[1])
     # Row by row: a product of matrices may round a row another way in other company.
     exact = np.array([(directions * row).sum(axis=1) for row in table]).reshape(-1, DIMENSIONS)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         rounded = exact.astype(np.float32).astype(np.float64)
-    if not np.all(np.isfinite(rounded)):
-        raise ValueError("embeddings must be finite numbers of 32 bits")
-    return [tuple(row) for row in rounded.tolist()]
+    finite = np.isfinite(rounded).all(axis=1).tolist()
+    return [tuple(row) if f else () for row, f in zip(rounded.tolist(), finite, strict=True)]
