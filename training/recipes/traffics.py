@@ -68,7 +68,7 @@ def alpacaeval_folds(path: Path, corpus: ShareGpt) -> tuple[Benchmark, ...]:
         splits = [_split_of_fold(e.prompt, fold) for e in rows]
         turned = [replace(e, split=split) for e, split in zip(rows, splits, strict=True)]
         name = f"alpacaeval-folds {fold + 1}/{_FOLDS}"
-        folds.append(_models(name, turned, auxiliary, prefix="alpacaeval-folds"))
+        folds.append(_models(name, without_leaks(turned), auxiliary, prefix="alpacaeval-folds"))
     return tuple(folds)
 
 
