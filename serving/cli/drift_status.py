@@ -44,8 +44,8 @@ def status(outcomes: Outcomes = None, last: Last = 5_000, as_json: Json = False)
         caption="Statistics of the last "
         f"{max((row['window_outcomes'] for row in rows), default=0):,} outcomes by arrival. "
         "Efficiency: 1 an oracle, 0 FCFS; harm: efficiency lost x share of traffic. Trust: the say "
-        "that the rank service leaves to forecasts, 0 order by arrival (serve --act); while the state "
-        "is ok that is caution: by what ended last order seems lost.",
+        "that the rank service leaves to forecasts, 0 order by arrival (serve --act); while the "
+        "state is ok that is caution: by what ended last order seems lost.",
     )
 
     if shadows:
