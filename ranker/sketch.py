@@ -59,5 +59,4 @@ def sketches(embeddings: Floats) -> list[tuple[float, ...]]:
     exact = np.array([(directions * row).sum(axis=1) for row in table]).reshape(-1, DIMENSIONS)
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = exact.astype(np.float32).astype(np.float64)
-    finite = np.isfinite(rounded).all(axis=1).tolist()
-    return [tuple(row) if f else () for row, f in zip(rounded.tolist(), finite, strict=True)]
+    return [tuple(row) if all(map(math.isfinite, row)) else () for row in rounded.tolist()]
