@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drift.detectors.bootstrap import BootstrapConfig, excursions, resampled, tail_limit
+from drift.detectors.bootstrap import BootstrapConfig, excursion_limits, resampled
 from drift.detectors.concordance import Concordance, agreements
 from drift.detectors.cusum import Cusum, cusums
 from drift.detectors.sample import Floats, Sample
@@ -89,11 +89,9 @@ class EarlyFit:
             streams = resampled(sample, size.streams, size.length, block, rng)
             total, pairs = compared(streams)
             total -= (total.sum() / max(pairs.sum(), 1.0) - cautious) * pairs
-            peaks = excursions(cusums((allowance * pairs - total) / many))
-            # One in perfect order never climbs: as the stream's own chart does then.
-            flat = allowance * config.neighbours
-            found = tail_limit(peaks, total.size, config.arl) if len(peaks) else flat
-            limit = max(limit, found)
+            charts = cusums((allowance * pairs - total) / many)
+            flat = allowance * config.neighbours  # as of the stream's own chart
+            limit = max(limit, *excursion_limits(charts, (config.arl,), flat))
         return cls(gap, allowance, many, limit)
 
 

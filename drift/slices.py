@@ -56,14 +56,11 @@ class Slices:
         """
         part = (lane, tenant)
         self._traffic.add(part)
-        if len(self._traffic) < 2 or self._config.most == 0:
-            return None
-        if part in self._own:
-            return part
-        return part if self._admit(part) else REST
+        known = self.known(lane, tenant)
+        return part if known == REST and self._admit(part) else known
 
     def known(self, lane: str, tenant: str) -> Part | None:
-        """Which slice an outcome would belong to by what was counted so far, without counting."""
+        """The same by what was counted so far, without counting."""
         if len(self._traffic) < 2 or self._config.most == 0:
             return None
         return (lane, tenant) if (lane, tenant) in self._own else REST

@@ -119,10 +119,12 @@ class Watch:
         return found
 
     def late_for(self, outcome: Outcome) -> list[Series]:
-        """The series whose window an outcome that missed its place belongs to. It counts as
-        traffic and changes no series."""
-        self.parts[outcome.served_model].of(outcome.lane, outcome.tenant)
-        return self.watched(outcome)
+        """The series whose window an outcome that missed its place belongs to. It counts as their
+        traffic and changes none."""
+        found = self.watched(outcome)
+        if found:
+            self.parts[outcome.served_model].of(outcome.lane, outcome.tenant)
+        return found
 
     def watched(self, outcome: Outcome) -> list[Series]:
         """The series of ``outcome`` as far as there are any: it makes, closes and counts none."""

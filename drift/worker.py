@@ -77,7 +77,7 @@ class Worker:
     def __init__(self, name: str = "drift-worker", most: int = 64) -> None:
         if most < 1:
             raise ValueError(f"worker.most must be >= 1, got {most}")
-        self._dropped = 0
+        self.dropped = 0
         self._most = most
         self._urgent: OrderedDict[Hashable, Job] = OrderedDict()
         self._calm: OrderedDict[Hashable, Job] = OrderedDict()
@@ -92,11 +92,6 @@ class Worker:
         return threading.current_thread() is self._thread
 
     @property
-    def dropped(self) -> int:
-        """See :class:`Work`."""
-        return self._dropped
-
-    @property
     def waiting(self) -> int:
         """Jobs that do not run yet."""
         with self._changed:
@@ -109,7 +104,7 @@ class Worker:
             ending = self._closing and not self.inside
             full = key not in mine and len(self._urgent) + len(self._calm) >= self._most
             if ending or full:
-                self._dropped += 1
+                self.dropped += 1
                 return False
             mine[key] = job  # one that waits already keeps its place
             self._changed.notify_all()

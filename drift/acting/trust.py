@@ -124,12 +124,13 @@ class Trust:
         changes = []
         for key in moved:
             state, careful = now[key], self._careful(now[key], True)
-            if state > careful and self._caution.of(key):
-                change = Change(key, TRUST, f"{state:g}", f"{careful:g}", _EARLY, _WAIT, CAUTION)
-                changes.append(change)
-            elif state > careful:
-                why = replace(_change(key, careful, state, _CALM), cause=CAUTION)
-                changes.append(why)
+            if state == careful:
+                continue
+            if self._caution.of(key):
+                change = replace(_change(key, state, careful, _EARLY), advice=_WAIT)
+            else:
+                change = _change(key, careful, state, _CALM)
+            changes.append(replace(change, cause=CAUTION))
         return changes
 
     def _target(self, standing: Standing, flat: bool) -> float:

@@ -111,6 +111,13 @@ def tail_limit(peaks: Floats, outcomes: int, arl: float) -> float:
     return base + slope * math.log(max(expected, 1.0))
 
 
+def excursion_limits(heights: Floats, arl: Sequence[float], flat: float) -> list[float]:
+    """Heights that CUSUMs like ``heights`` [time, streams] reach once in ``arl`` outcomes each;
+    ``flat`` where they never climb and so say nothing."""
+    peaks = excursions(heights)
+    return [tail_limit(peaks, heights.size, wanted) if len(peaks) else flat for wanted in arl]
+
+
 def excursions(heights: Floats) -> Floats:
     """Highest point of every excursion of CUSUMs [time, streams] above zero, ascending."""
     ending = heights == 0.0

@@ -36,8 +36,9 @@ class Concordance:
     def agreement(self, score: float, tokens: int, censored: bool) -> tuple[int, int]:
         """The same as the sum over decided pairs, and how many there are."""
         total = pairs = 0
+        gap = self._gap
         for other_score, other_tokens, other_censored in self._recent:
-            if self._gap and abs(score - other_score) < self._gap:
+            if gap and abs(score - other_score) < gap:
                 continue
             if tokens == other_tokens and censored == other_censored:
                 continue

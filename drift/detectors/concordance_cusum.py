@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drift.detectors.bootstrap import BootstrapConfig, excursions, resampled, tail_limit
+from drift.detectors.bootstrap import BootstrapConfig, excursion_limits, resampled
 from drift.detectors.concordance import Concordance, concordances
 from drift.detectors.cusum import Cusum, cusums
 from drift.detectors.observation import Observation
@@ -187,11 +187,9 @@ def calibrate(
         streams = resampled(sample, size.streams, size.length, block, rng)
         x = concordances_of(streams, config.neighbours)
         # As if the reference were as much worse as caution takes it to be.
-        peaks = excursions(heights(x - (float(np.nanmean(x)) - cautious), allowance))
-        for i, wanted in enumerate(arl):
-            # A reference in perfect order never climbs, and so says nothing of heights: then as
-            # many outcomes without any order as each one is compared with.
-            flat = allowance * config.neighbours
-            limit = tail_limit(peaks, x.size, wanted) if len(peaks) else flat
-            highest[i] = max(highest[i], limit)
+        charts = heights(x - (float(np.nanmean(x)) - cautious), allowance)
+        # A reference in perfect order never climbs: then as many outcomes without any order as
+        # each one is compared with.
+        found = excursion_limits(charts, arl, allowance * config.neighbours)
+        highest = [max(pair) for pair in zip(highest, found, strict=True)]
     return Calibration(mean, error, allowance, tuple(arl), tuple(highest))

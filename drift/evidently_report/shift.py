@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from drift.evidently_report.frames import COLUMNS, axes_of, dataset
-from drift.features import EMBEDDING, Baselines, Columns
+from drift.features import EMBEDDING, Columns
 from drift.files import write_whole
+from drift.meaning import Meaning
 from ranker.types import Outcome
 
 
@@ -77,7 +78,9 @@ def data_drift(reference: Sequence[Outcome], current: Sequence[Outcome]) -> Data
 
 def _embedding(reference: Sequence[Outcome], current: Sequence[Outcome]) -> ColumnDrift:
     """By the monitor's measure: evidently's are of one column each."""
-    moved = Baselines.of(Columns.of(reference)).moved(Columns.of(current))[EMBEDDING]
+    meaning = Meaning.of(Columns.of(reference).sketches)
+    assert meaning is not None  # there are axes
+    moved = meaning.moved(Columns.of(current).sketches)
     method = "Kolmogorov-Smirnov distance, largest of its projections"
     drifted = moved.distance > moved.chance
     return ColumnDrift(EMBEDDING, method, moved.distance, moved.chance, drifted)
