@@ -90,6 +90,24 @@ def test_labels_replace_those_of_an_earlier_run_and_nothing_else(rows):
         bundle.merged(rows, [{**label, "model": "another"}], "new")
 
 
+def test_further_labels_are_draws_after_those_that_are_there(rows):
+    name = next(r["conversation_id"] for r in rows if r["engine"] == "vllm")
+    of = [r for r in rows if (r["engine"], r["conversation_id"]) == ("vllm", name)]
+    setting = smollm2.Setting.of(of[0])
+    same = [r for r in of if smollm2.Setting.of(r) == setting]
+    label = {**same[0], "model": smollm2.SERVED_MODEL, "seed": 1, "prompt_hash": "x"}
+    labels = [{**label, "draw": draw, "output_tokens": 1 + draw} for draw in (1, 0)]
+    found = bundle.more(rows, labels, "vllm")
+    assert len(found) == len(rows) + 2
+    assert [r for r in found if r in rows] == rows
+    drawn = [(r["draw"], r["output_tokens"]) for r in found if r not in rows]
+    assert drawn == [(len(same), 1), (len(same) + 1, 2)]
+    with pytest.raises(ValueError, match="another label --seed"):
+        bundle.more(found, labels, "vllm")
+    with pytest.raises(ValueError, match="model must be smollm2"):
+        bundle.more(rows, [{**labels[0], "model": "another"}], "vllm")
+
+
 def test_engines_are_compared_on_the_prompts_that_both_answered():
     def row(name, engine, draw, tokens):
         values = (name, engine, draw, 0.2, 1.1, 5, tokens, "stop", "test")

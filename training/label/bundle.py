@@ -1,7 +1,8 @@
-"""``python -m training.label.bundle ENGINE LENGTHS.parquet``: what ``label`` measured of the
-bundled model on ENGINE becomes part of the lengths that come with the package.
+"""``python -m training.label.bundle [--more] ENGINE LENGTHS.parquet``: what ``label`` measured of
+the bundled model on ENGINE becomes part of the lengths that come with the package.
 
-Rows of that engine are replaced, all others stay. How engines agree is printed: lengths may be
+Rows of that engine are replaced, all others stay; with ``--more`` its rows stay as well, and what
+comes (of another ``label --seed``) are further draws. How engines agree is printed: lengths may be
 pooled when one engine's draw orders the other's about as well as its own second draw does.
 """
 
@@ -35,6 +36,35 @@ def merged(
     return sorted(rows, key=lambda row: tuple(row.values()))
 
 
+def more(
+    bundled: Iterable[Mapping[str, Any]], labels: Iterable[Mapping[str, Any]], engine: str
+) -> list[dict[str, Any]]:
+    """``bundled`` with ``labels`` as draws after those that ``engine`` has of a conversation.
+
+    Raises ``ValueError`` when the labels are another model's, or the very draws that are there.
+    """
+    rows = [dict(row) for row in bundled]
+    has: dict[tuple[Any, ...], list[int]] = {}  # lengths of the draws
+    for row in rows:
+        if row["engine"] == engine:
+            has.setdefault(_question(row), []).append(row["output_tokens"])
+    old = {question: tuple(tokens) for question, tokens in has.items()}
+    come: list[dict[str, Any]] = []
+    for row in sorted(labels, key=lambda row: int(row["draw"])):
+        drawn = has.setdefault(_question(row), [])
+        come.append({**row, "draw": len(drawn)})
+        drawn.append(row["output_tokens"])
+    again = [row["output_tokens"] in old[_question(row)] for row in come if _question(row) in old]
+    if again and all(again):
+        raise ValueError("labels: these draws are in the file already; use another label --seed")
+    fresh = merged((), come, engine)
+    return sorted(rows + fresh, key=lambda row: tuple(row.values()))
+
+
+def _question(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["conversation_id"], smollm2.Setting.of(row)
+
+
 def agreements(rows: Iterable[Mapping[str, Any]], *, bounds: bool = True) -> dict[str, Ceiling]:
     """tau-b between each engine's own draws, and between the first draws of each two engines.
 
@@ -49,10 +79,11 @@ def agreements(rows: Iterable[Mapping[str, Any]], *, bounds: bool = True) -> dic
     return {name: ceiling(d.tokens, d.censored, bounds=bounds) for name, d in draws.items()}
 
 
-def main(engine: str, labels: Path) -> None:
+def main(engine: str, labels: Path, *, further: bool = False) -> None:
     import pyarrow.parquet as pq
 
-    rows = merged(smollm2.rows(), pq.read_table(labels).to_pylist(), engine)
+    join = more if further else merged
+    rows = join(smollm2.rows(), pq.read_table(labels).to_pylist(), engine)
     table.write(Path(__file__).parents[1] / "data" / smollm2.LENGTHS, rows)
     print(f"{len(rows):,} rows")
     for bounds in (True, False):
@@ -63,4 +94,5 @@ def main(engine: str, labels: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    *options, name, path = sys.argv[1:]
+    main(name, Path(path), further=options == ["--more"])

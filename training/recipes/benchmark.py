@@ -136,9 +136,18 @@ def digest(examples: Iterable[Example]) -> str:
     return sha.hexdigest()[:16]
 
 
-def asked(examples: Iterable[Example]) -> str:
-    """Changes when a prompt or the model it is for does; scores depend on nothing else."""
-    sha = hashlib.sha256()
+def questions(examples: Iterable[Example]) -> dict[tuple[str, str], int]:
+    """What the rows ask, each prompt of a model once, numbered in the order of the rows: several
+    draws of an answer are one question."""
+    numbers: dict[tuple[str, str], int] = {}
     for e in examples:
-        sha.update(f"{e.model}\0{e.prompt}\0".encode("utf-8", "surrogatepass"))
+        numbers.setdefault((e.prompt, e.model), len(numbers))
+    return numbers
+
+
+def asked(examples: Iterable[Example]) -> str:
+    """Changes when a question does; scores depend on nothing else."""
+    sha = hashlib.sha256()
+    for prompt, model in questions(examples):
+        sha.update(f"{model}\0{prompt}\0".encode("utf-8", "surrogatepass"))
     return sha.hexdigest()[:16]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ranker import scale
-from training.recipes.benchmark import Benchmark, Trial, asked, digest
+from training.recipes.benchmark import Benchmark, Trial, asked, digest, questions
 from training.recipes.compare import Floats, Standing, standings
 from training.recipes.recipe import VERSION, Recipe, Scorer, Setup
 from training.recipes.store import Fitted, Store
@@ -132,11 +132,16 @@ def entries(
 
 def _comparable(trial: Trial, benchmark: Benchmark, result: Fitted) -> Floats:
     """Scores on the rows of ``trial``, on one scale where it asks for that."""
-    found = result.scores[asked(trial.examples)]
+    found = _by_row(result, trial.examples)
     if not trial.scaled:
         return found
-    checked = result.scores[asked(benchmark.validation)]
-    return on_scales(found, trial, checked, benchmark.validation)
+    return on_scales(found, trial, _by_row(result, benchmark.validation), benchmark.validation)
+
+
+def _by_row(result: Fitted, rows: Sequence[Example]) -> Floats:
+    """What ``result`` says of each row: draws of one prompt have one score."""
+    numbers = questions(rows)
+    return result.scores[asked(rows)][[numbers[e.prompt, e.model] for e in rows]]
 
 
 def on_scales(
@@ -161,11 +166,9 @@ def _scored(benchmark: Benchmark) -> list[tuple[Example, ...]]:
 
 
 def _scores(scorer: Scorer, rows: Sequence[Example]) -> Floats:
-    """Scores of rows; the same question to the same model is asked once."""
-    asked = {(e.prompt, e.model): i for i, e in enumerate(rows)}
-    numbers = {pair: i for i, pair in enumerate(asked)}
-    answers = scorer([prompt for prompt, _ in asked], [model for _, model in asked])
-    return answers[[numbers[e.prompt, e.model] for e in rows]]
+    """A score for each question that the rows ask."""
+    asking = list(questions(rows))
+    return scorer([prompt for prompt, _ in asking], [model for _, model in asking])
 
 
 def _milliseconds(scorer: Scorer, rows: Sequence[Example], clock: Callable[[], float]) -> float:

@@ -16,8 +16,9 @@ from training.recipes.compare import Floats
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a recipe gave: ``scores`` by what was asked (:func:`training.recipes.benchmark.asked`),
-    the processor ``minutes`` of training and the processor ``milliseconds`` of one prompt."""
+    """What a recipe gave: ``scores`` by what was asked (:func:`training.recipes.benchmark.asked`,
+    one for each of its questions), the processor ``minutes`` of training and the processor
+    ``milliseconds`` of one prompt."""
 
     recipe: str
     minutes: float

@@ -11,7 +11,7 @@ from training.recipes.buckets import Buckets
 from training.recipes.catalogue import RECIPES
 from training.recipes.encoder import EncoderRecipe
 from training.recipes.prompt_length import PromptLength
-from training.recipes.run import entries, fitted, key, on_scales
+from training.recipes.run import entries, fitted, key, known, on_scales
 from training.recipes.store import Fitted, Store
 from training.sources import Example, Lengths
 
@@ -58,6 +58,19 @@ def test_what_is_kept_is_not_learnt_again(toy, setup, tmp_path) -> None:
     assert key(Counting(), toy, setup) == key(Counting(), more, setup)
     assert len(fitted(Counting(), more, setup, store).scores) == 3
     assert Counting.calls == 2
+
+
+def test_another_draw_of_the_answers_needs_no_other_score(toy, setup, tmp_path) -> None:
+    rows = toy.trials[0].examples
+    longer = tuple(replace(e, output_tokens=e.output_tokens + 7, id=f"{e.id}/1") for e in rows)
+    both = Trial("both", (*rows, *longer), (np.arange(len(rows)), len(rows) + np.arange(len(rows))))
+    found = fitted(PromptLength(), toy, setup, Store(tmp_path))
+    more = replace(toy, trials=(both,))
+    assert known(PromptLength(), more, setup, Store(tmp_path)) is not None
+    (once,) = entries([(toy, {"x": found})], ["x"], resamples=20)
+    (twice,) = entries([(more, {"x": found})], ["x"], resamples=20)
+    assert twice.rows == 2 * once.rows
+    assert twice.standing.tau == pytest.approx(once.standing.tau, abs=0.02)
 
 
 def test_no_word_of_a_prompt_is_kept(toy, setup, tmp_path) -> None:
