@@ -17,7 +17,7 @@ from training.split import bucket
 #: Data of the folder that ``--shared-data`` names; neither is shipped.
 ALPACA, OTHERS = "prompts_nc.parquet", "prompts_permissive.parquet"
 _LEAST, _MOST = 20, 1000  # rows of a group of other traffic: fewer say little, more only cost
-_FOLDS = 2  # trainings on other rows of one benchmark
+_FOLDS = 3  # trainings on other rows of one benchmark
 _PARTS, _TESTED = 9, 3  # that prompts fall into, and of which those of a fold are tested
 _DRAWS = 8  # answers to a prompt, of as many models, that a recipe without models learns from
 
