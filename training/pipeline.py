@@ -31,7 +31,7 @@ from training.plots import plots
 from training.provenance import provenance
 from training.sharegpt import SERVED_MODEL, ShareGpt
 from training.slices import by_slice
-from training.sources import Data, Example, Progress, refuse_unorderable, silent
+from training.sources import Data, Example, Progress, apart, refuse_unorderable, silent
 from training.tracking import metrics, record
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ BUNDLED = (SERVED_MODEL, smollm2.SERVED_MODEL)
 class Job:
     """What to train: on ``data`` (and, with less weight, ``auxiliary``) for ``served_model``.
 
-    ``name`` is what it is registered under. Raises ``ValueError`` for one that no registry takes.
+    Of ``auxiliary`` remain training rows that share no prompt and no conversation with held-out
+    rows of ``data``. ``name`` is what it is registered under. Raises ``ValueError`` for one that no
+    registry takes.
     """
 
     data: Data
@@ -56,6 +58,8 @@ class Job:
     def __post_init__(self) -> None:
         if not self.name or set(self.name) & set("/:@"):
             raise ValueError(f"name: {self.name!r} is not usable; leave out /, : and @")
+        helping = tuple(apart(extra, self.data.examples) for extra in self.auxiliary)
+        object.__setattr__(self, "auxiliary", helping)
 
     @property
     def helpers(self) -> list[Example]:

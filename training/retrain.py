@@ -9,10 +9,9 @@ from training.enough import enough
 from training.half_life import HALF_LIVES, best, taus
 from training.lexical_config import LexicalConfig
 from training.pipeline import Job, ranker_name
-from training.sources import Data, Example, Progress, silent
+from training.sources import Data, Progress, apart, silent
 from training.sources.lineage import Lineage
 from training.sources.recent import RecencyConfig, Recent
-from training.split import TRAIN, plain
 
 #: Tag of a run: why it was started.
 REASON = "reason"
@@ -58,7 +57,7 @@ def retraining(
     ``ValueError`` when there is too little recent traffic.
     """
     data, lineage = recent.data(config)
-    helpers = tuple(extra for each in former if (extra := _apart(each, data)).examples)
+    helpers = tuple(extra for each in former if (extra := _former(each, data)).examples)
     tried: dict[float, float] = {}
     if choose is not None:
         enough(data.examples)  # said before minutes of trying
@@ -68,14 +67,7 @@ def retraining(
     return Retraining(job, lineage, reason, tried)
 
 
-def _apart(extra: Data, own: Data) -> Data:
+def _former(extra: Data, own: Data) -> Data:
     """Training rows of ``extra`` that ``own`` does not hold out, at their weight."""
-    held = [e for e in own.examples if e.split != TRAIN]
-    prompts = {plain(e.prompt) for e in held}
-    talks = {e.conversation for e in held if e.conversation}
-
-    def fits(e: Example) -> bool:
-        return e.split == TRAIN and plain(e.prompt) not in prompts and e.conversation not in talks
-
-    kept = (replace(e, weight=_FORMER_WEIGHT) for e in extra.examples if fits(e))
-    return replace(extra, examples=tuple(kept))
+    kept = apart(extra, own.examples)
+    return replace(kept, examples=tuple(replace(e, weight=_FORMER_WEIGHT) for e in kept.examples))

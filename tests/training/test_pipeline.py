@@ -35,6 +35,17 @@ def registry(tmp_path_factory):
     return Registry(f"sqlite:///{home}/mlflow.db", home / "artifacts")
 
 
+def test_helpers_of_a_job_know_nothing_that_it_holds_out(examples, helpers):
+    held = next(e for e in examples if e.split == "test")
+    asked = replace(held, split="train", id="again", prompt=f"  {held.prompt.upper()}")
+    data = Data("toys", "made up", tuple(examples))
+    more = Data("more", "made up", (*helpers, asked))
+    (kept,) = pipeline.Job(data, "toy", "length-ranker-toy", (more,)).auxiliary
+    assert asked not in kept.examples
+    assert kept.leaks == 1
+    assert kept.examples == tuple(e for e in helpers if e.split == "train")
+
+
 def test_one_call_trains_registers_and_promotes(registry, examples, helpers, quick):
     data = Data("toys", "made up", tuple(examples))
     job = pipeline.Job(data, "toy", "length-ranker-toy", (Data("more", "made up", tuple(helpers)),))

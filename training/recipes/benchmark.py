@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ranker.metrics import ceiling
 from training.draws import Draws, prompt_numbers
 from training.recipes.compare import Sample
-from training.sources import Example, Lengths
+from training.sources import Data, Example, Lengths, apart
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,10 @@ class Trial:
 class Benchmark:
     """``train`` and ``validation`` rows with what is tried after learning from them.
 
-    ``plain`` are the training rows for a recipe that knows one served model, where ``train`` holds
-    answers of several: lengths on one scale. ``later`` are more rows, of a kind that no paper used;
-    ``auxiliary`` are other models' answers.
+    Of ``later`` and ``auxiliary`` remain training rows that share no prompt and no conversation
+    with what is held out. ``plain`` are the training rows for a recipe that knows one served model,
+    where ``train`` holds answers of several: lengths on one scale. ``later`` are more rows, of a
+    kind that no paper used; ``auxiliary`` are other models' answers.
     """
 
     name: str
@@ -86,6 +87,13 @@ class Benchmark:
     plain: tuple[Example, ...] = field(repr=False, default=())
     later: tuple[Example, ...] = field(repr=False, default=())
     auxiliary: tuple[Example, ...] = field(repr=False, default=())
+
+    def __post_init__(self) -> None:
+        tried = (replace(e, split="test") for trial in self.trials for e in trial.examples)
+        held = (*self.validation, *tried)
+        for name in ("later", "auxiliary"):
+            helping = apart(Data(name, "", getattr(self, name)), held)
+            object.__setattr__(self, name, helping.examples)
 
     def learnt(self) -> tuple[Example, ...]:
         """What a recipe as published learns from."""

@@ -3,7 +3,7 @@
 from training.sources.assemble import EVERY_MODEL
 from training.sources.duplicates import deduplicated
 from training.sources.example import Data, Example, Lengths, Origin
-from training.sources.leaks import refuse_leaks, without_leaks
+from training.sources.leaks import apart, refuse_leaks, without_leaks
 from training.sources.orderable import refuse_unorderable
 from training.sources.progress import Progress, silent
 from training.sources.table import read_table
@@ -15,6 +15,7 @@ __all__ = [
     "Lengths",
     "Origin",
     "Progress",
+    "apart",
     "deduplicated",
     "read_table",
     "refuse_leaks",

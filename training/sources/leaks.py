@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from training.sources.example import Data, Example
 from training.split import TEST, TRAIN, VALIDATION, plain
@@ -21,6 +22,16 @@ def without_leaks(examples: Sequence[Example]) -> list[Example]:
     for :func:`refuse_leaks`.
     """
     return [e for e, leaks in zip(examples, _leaks(examples), strict=True) if not leaks]
+
+
+def apart(helper: Data, examples: Iterable[Example]) -> Data:
+    """Training rows of ``helper`` that share neither prompt nor conversation with held-out rows of
+    ``examples``: what helps to learn must not know what is asked in the test. The others count as
+    its leaks."""
+    held = {trait for e in examples if e.split != TRAIN for trait in _traits(e)}
+    rows = [e for e in helper.examples if e.split == TRAIN]
+    kept = tuple(e for e in rows if held.isdisjoint(_traits(e)))
+    return replace(helper, examples=kept, leaks=helper.leaks + len(rows) - len(kept))
 
 
 def refuse_leaks(data: Data) -> None:

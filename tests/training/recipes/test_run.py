@@ -73,6 +73,17 @@ def test_another_draw_of_the_answers_needs_no_other_score(toy, setup, tmp_path) 
     assert twice.standing.tau == pytest.approx(once.standing.tau, abs=0.02)
 
 
+def test_what_helps_our_rankers_knows_nothing_that_is_held_out(toy) -> None:
+    tried, held = toy.trials[0].examples[0], toy.validation[0]
+    asked = [replace(e, split="train", id=f"{e.id}/other", model="other") for e in (tried, held)]
+    turn = replace(toy.train[0], prompt="a later turn", conversation="talk", id="later")
+    trial = Trial.whole("talk", [replace(e, conversation="talk") for e in toy.trials[0].examples])
+    helped = replace(toy, auxiliary=(*asked, toy.train[0]), later=(*asked, turn))
+    assert helped.auxiliary == toy.train[:1]
+    assert helped.later == (turn,)
+    assert replace(helped, trials=(trial,)).later == ()
+
+
 def test_no_word_of_a_prompt_is_kept(toy, setup, tmp_path) -> None:
     fitted(PromptLength(), toy, setup, Store(tmp_path))
     (file,) = tmp_path.iterdir()
