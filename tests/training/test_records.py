@@ -15,7 +15,7 @@ from ranker.types import FinishReason, Forecast
 from training.card import card
 from training.evaluate import evaluate, flatness
 from training.plots import plots
-from training.provenance import provenance
+from training.provenance import code, provenance
 from training.slices import by_slice
 from training.sources import Data, Example
 
@@ -105,3 +105,17 @@ def test_the_commit_is_that_of_the_repository_that_knows_the_file(tmp_path):
     assert provenance(file)["git.changed"] == "yes"
     assert found["version.python"].startswith("3.")
     assert "version.numpy" in found
+
+
+def test_another_line_of_code_is_another_digest(tmp_path):
+    for part in ("ranker", "training/recipes", "serving"):
+        (tmp_path / part).mkdir(parents=True)
+        (tmp_path / part / "a.py").write_text("a = 1\n")
+    first = code(tmp_path)
+    (tmp_path / "serving" / "a.py").write_text("a = 2\n")
+    (tmp_path / "ranker" / "notes.txt").write_text("no code")
+    assert code(tmp_path) == first
+    (tmp_path / "training" / "recipes" / "a.py").write_text("a = 2\n")
+    changed = code(tmp_path)
+    (tmp_path / "ranker" / "a.py").rename(tmp_path / "ranker" / "b.py")
+    assert len({first, changed, code(tmp_path), code()}) == 4

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from training.sources import (
     Example,
     Lengths,
     deduplicated,
+    digest,
     read_table,
     refuse_leaks,
     refuse_unorderable,
@@ -207,6 +209,17 @@ def test_a_prompt_is_on_one_side_only():
         example("Shared ", "test"),
     ]
     assert [e.prompt for e in without_leaks(rows)] == ["same prompt", "other", "Shared "]
+
+
+def test_a_digest_tells_prompts_and_numbers_apart_and_nothing_else():
+    rows = [example(f"prompt {i}", "train") for i in range(3)]
+    told = digest(rows)
+    others = [{"prompt": "another"}, {"output_tokens": 9}, {"id": "x"}, {"split": "test"}]
+    changed = {digest([*rows[:2], replace(rows[2], **other)]) for other in others}
+    assert len(changed | {told, digest(rows[:2]), digest(rows[::-1])}) == 7
+    assert digest([replace(e, weight=2.0) for e in rows]) == told
+    data = Data("toys", "made up", (*rows, example("held", "test")))
+    assert data.digest("train") == told
 
 
 def test_bad_examples_are_refused():

@@ -136,14 +136,6 @@ def draws(examples: Sequence[Example]) -> tuple[tuple[NDArray[np.int64], ...], f
     return kept, ceiling(drawn.tokens, drawn.censored, resamples=0).tau
 
 
-def digest(examples: Iterable[Example]) -> str:
-    """Changes when an id or a number does; reveals no prompt."""
-    sha = hashlib.sha256()
-    for e in examples:
-        sha.update(f"{e.id}\0{e.output_tokens}\0{e.finish_reason}\0{e.model}\0{e.split}\n".encode())
-    return sha.hexdigest()[:16]
-
-
 def questions(examples: Iterable[Example]) -> dict[tuple[str, str], int]:
     """What the rows ask, each prompt of a model once, numbered in the order of the rows: several
     draws of an answer are one question."""

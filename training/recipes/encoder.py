@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from training.recipes.benchmark import Benchmark, digest
+from training.recipes.benchmark import Benchmark
 from training.recipes.compare import Floats
 from training.recipes.objective import Objective
 from training.recipes.recipe import Scorer, Setup
-from training.sources import Lengths
+from training.sources import Lengths, digest
 
 #: Settings of our encoder that hold for recipes too.
 _SHARED = (

@@ -9,11 +9,13 @@ import numpy as np
 
 from ranker.length_ranker import POOLED
 from ranker.prediction import LengthModel
+from training import provenance
 from training.config import TrainConfig
 from training.fit import train
-from training.recipes.benchmark import Benchmark, digest
+from training.recipes.benchmark import Benchmark
 from training.recipes.compare import Floats
 from training.recipes.recipe import Scorer, Setup
+from training.sources import digest
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Ours:
             "config": {name: repr(value) for name, value in self.config.params().items()},
             "later": digest(benchmark.later),
             "auxiliary": digest(benchmark.auxiliary),
+            "code": provenance.code(),
         }
 
 

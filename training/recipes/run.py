@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ranker import scale
-from training.recipes.benchmark import Benchmark, Trial, asked, digest, questions
+from training.recipes.benchmark import Benchmark, Trial, asked, questions
 from training.recipes.compare import Floats, Standing, standings
 from training.recipes.recipe import VERSION, Recipe, Scorer, Setup
 from training.recipes.store import Fitted, Store
-from training.sources import Example, Lengths
+from training.sources import Example, Lengths, digest
 
 _TIMED = 48  # prompts, one at a time
 

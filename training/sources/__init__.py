@@ -2,7 +2,7 @@
 
 from training.sources.assemble import EVERY_MODEL
 from training.sources.duplicates import deduplicated
-from training.sources.example import Data, Example, Lengths, Origin
+from training.sources.example import Data, Example, Lengths, Origin, digest
 from training.sources.leaks import apart, refuse_leaks, without_leaks
 from training.sources.orderable import refuse_unorderable
 from training.sources.progress import Progress, silent
@@ -17,6 +17,7 @@ __all__ = [
     "Progress",
     "apart",
     "deduplicated",
+    "digest",
     "read_table",
     "refuse_leaks",
     "refuse_unorderable",

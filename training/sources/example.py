@@ -53,9 +53,18 @@ class Example:
             raise ValueError(f"example.split must be one of {', '.join(SPLITS)}")
 
 
+def digest(examples: Iterable[Example]) -> str:
+    """Changes when a prompt, an id, a number or the split of one does; reveals none."""
+    sha = hashlib.sha256()
+    for e in examples:
+        about = (e.id, e.output_tokens, e.finish_reason, e.model, e.split, len(e.prompt), e.prompt)
+        sha.update("\0".join(map(str, about)).encode("utf-8", "surrogatepass"))
+    return sha.hexdigest()[:16]
+
+
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Examples with the name of where they come from and a digest of ids and numbers.
+    """Examples with the name of where they come from.
 
     ``leaks`` counts rows that :func:`training.sources.without_leaks` left out, ``skipped`` those
     that say nothing of a length, by reason.
@@ -74,12 +83,8 @@ class Data:
         return [example for example in self.examples if example.split == name]
 
     def digest(self, split: str) -> str:
-        """Changes when an id or a number of the split does; reveals no prompt."""
-        sha = hashlib.sha256()
-        for e in self.split(split):
-            line = f"{e.id}\0{e.output_tokens}\0{e.finish_reason}\0{e.model}\n"
-            sha.update(line.encode("utf-8", "surrogatepass"))
-        return sha.hexdigest()[:16]
+        """:func:`digest` of the examples of one split."""
+        return digest(self.split(split))
 
 
 @dataclass(frozen=True, slots=True)
