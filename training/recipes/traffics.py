@@ -57,7 +57,7 @@ def alpacaeval(path: Path, corpus: ShareGpt) -> Benchmark:
 
 
 def alpacaeval_folds(path: Path, corpus: ShareGpt) -> tuple[Benchmark, ...]:
-    """The same with more prompts held out: two trainings, each judged on another third of them.
+    """The same with every prompt held out once: three trainings, each judged on another third.
 
     A ninth of the prompts is validation and five ninths train. The file's own test rows are 70
     prompts, and differences between good rankers are smaller than what so few can tell.
