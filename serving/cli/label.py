@@ -92,7 +92,7 @@ def label(
 ) -> None:
     """Ask a model for answers and write how long they became.
 
-    Can be killed at any time: the same command goes on where it was and asks for nothing twice.
+    Can be killed at any time: the same command goes on where it was and asks for no answer twice.
     With more --draws or more prompts it adds to the same file.
     """
     import asyncio
@@ -147,14 +147,14 @@ def label(
     table.check(out, [*names, *(texts or {}).values()])
     ended = ""
 
-    async def ask(url: str) -> None:
+    async def ask(url: str) -> frozenset[str]:
         end = time.monotonic() + 60.0 * minutes
 
         def over() -> bool:
             return bool(minutes) and time.monotonic() >= end
 
         async with Client(url, key, timeout_s=timeout) as client:
-            await run(
+            return await run(
                 wanted, sampling, client, journal,
                 concurrency=concurrency, told=shown.add, over=over,
             )  # fmt: skip
@@ -163,6 +163,7 @@ def label(
         table.rows(journal.labels, sampling, texts)  # refused now, not in the end
         wanted = missing(chosen, draws, journal.labels)
         shown = Shown(len(wanted))
+        refused: frozenset[str] = frozenset()  # keys of prompts
         try:
             with ExitStack() as stack:
                 url = endpoint
@@ -172,12 +173,15 @@ def label(
                     url = stack.enter_context(engine.started(home.root / "run"))
                 if wanted:
                     stack.enter_context(shown)
-                    asyncio.run(ask(url))
+                    refused = asyncio.run(ask(url))
         except KeyboardInterrupt:
             ended = "stopped"
         except (EndpointFailed, ServiceFailed) as error:
             ended = str(error)
         rows = table.rows(journal.labels, sampling, texts)
+    refused |= {x.key for x in journal.labels if x.refused}
+    if refused and not rows:
+        ended = ended or f"{len(refused):,} prompts were refused and none was answered"
     if rows:
         table.write(out, rows)
     if ended:
@@ -194,14 +198,14 @@ def label(
                 "rows": len(rows),
                 "prompts": len({row["id"] for row in rows}),
                 "censored": censored,
-                "refused": len(journal.labels) - len(rows),
+                "refused": len(refused),
                 "agreement": {split: asdict(each) for split, each in found.items()},
             }
         )
         return
     console.note(f"{len(rows):,} lengths are in {out}, {censored:,} of them censored")
-    if refused := len(journal.labels) - len(rows):
-        console.note(f"{refused:,} prompts were refused and have none")
+    if refused:
+        console.note(f"{len(refused):,} prompts were refused and lack lengths")
     for split_name, each in found.items():
         console.note(
             f"Two draws of {each.prompts:,} {split_name} prompts agree at tau-b {each.tau:.2f} "

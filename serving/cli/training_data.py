@@ -20,8 +20,8 @@ Data = Annotated[
     str,
     typer.Option(
         help="A Parquet, JSONL or CSV file (columns prompt, output_tokens and "
-        "optionally finish_reason, model, id, split), openai:LOG.jsonl, outcomes:STORE.db or "
-        "hf:OWNER/NAME. Default: the bundled data.",
+        "optionally finish_reason, model, id, draw, split; without id or draw equal rows count "
+        "once), openai:LOG.jsonl, outcomes:STORE.db or hf:OWNER/NAME. Default: the bundled data.",
         show_default=False,
     ),
 ]

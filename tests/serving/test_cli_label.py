@@ -19,7 +19,7 @@ from ranker.types import FinishReason
 from serving.cli.console import UserError
 from serving.cli.label import label
 from tests.serving.openai_parts import bundled_folder
-from tests.training.label.endpoint import Endpoint, serving
+from tests.training.label.endpoint import Endpoint, error, prompt_of, serving, usual
 from training.sources import read_table
 
 SECRET = "zebra"
@@ -148,6 +148,39 @@ def test_mistakes_are_told_before_anything_is_asked(
     assert mine.read_bytes() == b"not made by label"
     assert endpoint.bodies == []
     assert list(tmp_path.glob("*.journal")) == []
+
+
+def test_refused_prompts_are_counted_once_however_many_draws(
+    endpoint: Endpoint, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    longest = max(len(json.loads(row)["prompt"]) for row in prompts.read_text().splitlines())
+    too_long = error(400, "context_length_exceeded")
+    endpoint.reply = lambda body: (
+        too_long if len(prompt_of(body)) >= longest - 1 else usual(body)
+    )  # fmt: skip
+    out = tmp_path / "lengths.jsonl"
+    for as_json in (True, False):  # the second time, little or nothing is asked
+        label(out, prompts, endpoint.url, draws=4, concurrency=2, json=as_json)
+        said = capsys.readouterr()
+        if as_json:
+            summary = json.loads(said.out)
+            assert (summary["rows"], summary["prompts"], summary["refused"]) == (36, 9, 3)
+        assert as_json or "3 prompts were refused" in said.err
+        assert SECRET not in said.out + said.err
+
+
+def test_a_run_that_is_refused_altogether_writes_nothing_and_goes_on_when_that_is_mended(
+    endpoint: Endpoint, prompts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "lengths.jsonl"
+    endpoint.reply = lambda body: error(422, "unknown_field")
+    for limit, message in ((0, "8 prompts in a row"), (1, "3 prompts were refused and none")):
+        with pytest.raises(UserError, match=message):
+            label(out, prompts, endpoint.url, draws=4, limit=limit)
+        assert not out.exists()
+    endpoint.reply = usual
+    label(out, prompts, endpoint.url, draws=4)
+    assert len(out.read_text().splitlines()) == 48
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from pyarrow import csv
 
 from ranker.types import FinishReason
 from serving.cli import tables
+from training.draws import Draws
 from training.sources import (
     EVERY_MODEL,
     Data,
@@ -254,6 +255,95 @@ def test_draws_share_an_id_and_repeats_do_not(tmp_path):
     drawn[2]["draw"] = 0
     with pytest.raises(ValueError, match=r"row 3: column id repeats that of .*a\.jsonl: row 1"):
         read_table(lines(tmp_path / "a.jsonl", drawn))
+
+
+BARE = [{"prompt": f"q {i}", "output_tokens": i % 7, "finish_reason": "stop"} for i in range(40)]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_a_file_without_ids_that_was_exported_twice_counts_once(tmp_path, kind, capsys):
+    once, twice = tmp_path / f"once.{kind}", tmp_path / f"twice.{kind}"
+    for path, rows in ((once, BARE), (twice, BARE + BARE)):
+        if kind == "jsonl":
+            lines(path, rows)
+        else:
+            table = pa.Table.from_pylist(rows)
+            (pq.write_table if kind == "parquet" else csv.write_csv)(table, path)
+    data = read_table(twice)
+    assert data.examples == read_table(once).examples  # ids and order too
+    assert not Draws.of(data.examples).several.any()  # so that no ceiling is made up
+    ((reason, count),) = data.skipped.items()
+    assert count == len(data.examples)  # the reserved ones are nobody's
+    tables.note_leaks(data)
+    said = capsys.readouterr().err
+    assert f"twice: {count} rows left out: the same as an earlier row" in said
+    assert "a column id or draw" in " ".join(said.split())
+    assert "q 1" not in reason
+
+
+@pytest.mark.parametrize("column", ["id", "draw"])
+def test_repeats_that_an_id_or_a_draw_tells_apart_are_draws(tmp_path, column):
+    rows = [{**row, column: str(i)} for i, row in enumerate(BARE[:9] * 2)]
+    data = read_table(lines(tmp_path / "a.jsonl", rows))
+    assert data.skipped == {}
+    assert len(data.examples) == 2 * len(read_table(lines(tmp_path / "b.jsonl", BARE[:9])).examples)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"output_tokens": 6}, {"finish_reason": "length"}, {"model": "n"}, {"conversation": "d"},
+        {"prompt_tokens": 4}, {"id": "x"}, {"draw": 1},
+    ],
+)  # fmt: skip
+def test_rows_without_ids_that_differ_in_any_column_all_count(tmp_path, other):
+    row = {"prompt": "Same  prompt", "output_tokens": 5, "finish_reason": "stop", "model": "m",
+           "conversation": "c", "prompt_tokens": 3, "split": "train"}  # fmt: skip
+    rows = [row, {**row, **other}, {**row, "prompt": "same prompt "}]
+    data = read_table(lines(tmp_path / "a.jsonl", rows), EVERY_MODEL)
+    assert [e.id.split("/")[0] for e in data.examples] == ["row-1", other.get("id", "row-2")]
+    assert list(data.skipped.values()) == [1]
+
+
+def test_an_empty_id_is_none(tmp_path):
+    rows = [{"prompt": "a", "output_tokens": 5, "split": "train", "id": i} for i in (None, "", "x")]
+    data = read_table(lines(tmp_path / "a.jsonl", [*rows, {**rows[0], "id": None}]))
+    assert [e.id for e in data.examples] == ["row-1", "x"]
+    assert list(data.skipped.values()) == [2]
+
+
+def test_a_row_without_an_id_on_two_sides_is_a_leak_and_no_repeat(tmp_path):
+    rows = [{"prompt": "a", "output_tokens": 5, "split": split} for split in ("test", "train")]
+    with pytest.raises(ValueError, match=r"column split: .* 1 train rows"):
+        read_table(lines(tmp_path / "a.jsonl", rows))
+
+
+def test_the_reason_names_the_columns_as_the_file_has_them(tmp_path):
+    path = lines(tmp_path / "a.jsonl", [{"prompt": "a", "output_tokens": 5, "split": "train"}] * 2)
+    (reason,) = read_table(path, columns={"id": "request"}).skipped
+    assert "a column request or draw keeps" in reason
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"prompt": st.sampled_from(["A b", "a  B", "c"]), "output_tokens": st.integers(0, 2)},
+            optional={"draw": st.integers(0, 1), "conversation": st.sampled_from("xy")},
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_reading_a_file_twice_over_adds_only_the_rows_that_have_a_draw(tmp_path_factory, rows):
+    rows = [{**row, "split": "train"} for row in rows]
+    folder = tmp_path_factory.mktemp("twice")
+    once = read_table(lines(folder / "a.jsonl", rows))
+    twice = read_table(lines(folder / "b.jsonl", rows + rows))
+    assert twice.examples[: len(once.examples)] == once.examples
+    assert len(twice.examples) == len(once.examples) + sum("draw" in row for row in rows)
+    for data, size in ((once, len(rows)), (twice, 2 * len(rows))):
+        assert len(data.examples) + sum(data.skipped.values()) == size
+        assert len({e.id for e in data.examples}) == len(data.examples)
 
 
 def test_each_model_has_ids_of_its_own(tmp_path):

@@ -126,6 +126,94 @@ def test_alpaca(tmp_path, tokenizer):
     assert {e.model for e in data.examples} == {"text-davinci-003"}
 
 
+def test_rows_of_a_layout_without_ids_count_once_but_other_answers_of_that_length_too(
+    tmp_path, tokenizer
+):
+    asked = kept("Name a colour. ")[0]
+    rows = [{"instruction": asked, "input": "", "output": o} for o in ("a", "b", "a", "a")]
+    data = read_hub(lines(tmp_path / "alpaca", rows), tokenizer)
+    assert [(e.id, e.output_tokens) for e in data.examples] == [("row-1", 1), ("row-2", 1)]
+    ((reason, count),) = data.skipped.items()
+    assert count == 2
+    assert "a column id or draw" in reason
+
+
+PARTS = [
+    {"type": "text", "text": "one "},
+    {"type": "image_url", "image_url": {"url": "data:"}},
+    {"type": "text", "text": "two"},
+]
+
+
+@pytest.mark.parametrize("write", [lines, parquet])
+@pytest.mark.parametrize("layout", ["LMSYS", "WildChat"])
+def test_messages_in_parts_are_the_text_of_their_parts(tmp_path, tokenizer, layout, write):
+    key = {"LMSYS": "conversation_id", "WildChat": "conversation_hash"}[layout]
+    names = kept("talk")
+    talks = [
+        said(PARTS, [{"type": "text", "text": "a b c"}]),
+        said(PARTS[1:2], [{"type": "text", "text": "a"}]),  # nothing but an image
+        said(PARTS[::2], [{"type": "refusal", "refusal": "no"}]),
+        said(PARTS[:1], None),  # a tool call
+        said(None, [{"type": "text", "text": "a"}]),
+    ]
+    rows = [
+        {key: n, "model": "m", "conversation": talk} for n, talk in zip(names, talks, strict=False)
+    ]
+    folder = tmp_path / "parts"
+    data = read_hub(write(folder, rows), tokenizer)
+    assert facts(data) == [("one two", 2, 3, "m")]
+    assert data.skipped == {"a question of blanks": 2, "an empty answer": 2}
+
+
+def test_texts_and_parts_and_further_fields_may_mix(tmp_path, tokenizer):
+    names = kept("talk")
+    talks = [said("one", "a"), said(PARTS, "a b"), said("two", "c")]
+    talks[2][1]["tool_calls"] = [{"id": 1}]
+    rows = [
+        {"conversation_id": n, "model": "m", "conversation": talk}
+        for n, talk in zip(names, talks, strict=False)
+    ]
+    data = read_hub(lines(tmp_path / "mixed", rows), tokenizer)
+    assert [(e.prompt, e.output_tokens) for e in data.examples] == [
+        ("one", 1), ("one two", 2), ("two", 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"conversation_id": "a", "model": "m", "conversation": said(3, "secret")},
+         r"column conversation: content of message 1 must be text or parts .*, got int"),
+        ({"conversation_hash": "a", "model": "m", "conversation": said("secret", {"secret": 1})},
+         r"column conversation: content of message 2 must be text or parts .*, got dict"),
+        ({"id": "a", "conversations": [{"from": "human", "value": "secret"},
+                                       {"from": "gpt", "value": 2.5}]},
+         r"column conversations: value of message 2 must be text or parts .*, got float"),
+        ({"instruction": "secret", "input": "", "output": 7}, "column output must be text"),
+        ({"instruction": 7, "input": "secret", "output": "x"}, "column instruction must be text"),
+        ({"prompt": "secret", "generated": True}, "column generated must be text .*, got bool"),
+    ],
+)  # fmt: skip
+def test_what_should_be_text_and_is_not_is_named_by_row_and_column(
+    tmp_path, tokenizer, row, message
+):
+    with pytest.raises(ValueError, match=f"wrong: row 1: {message}") as caught:
+        read_hub(lines(tmp_path / "wrong", [row]), tokenizer)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_turn_without_text_is_a_hole_in_the_log(tmp_path, tokenizer):
+    name = kept("id", conversation_bucket)[0]
+    talk = [{"from": "human", "value": "one"}, {"from": "gpt", "value": None},
+            {"from": "human", "value": None}, {"from": "gpt", "value": "a"}]  # fmt: skip
+    other = kept("id", conversation_bucket)[1]
+    rows = [{"id": name, "conversations": talk}, {"id": other, "conversations": talk[::3]}]
+    data = read_hub(lines(tmp_path / "sg", rows), tokenizer, later=True)
+    assert [e.prompt for e in data.examples] == ["one"]
+    assert data.skipped == {"a question of blanks": 1, "an empty answer": 1}
+
+
 def test_llama3_trace_cuts_at_its_limit(tmp_path, tokenizer):
     prompts = kept("prompt ")
     rows = [

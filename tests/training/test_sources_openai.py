@@ -155,6 +155,24 @@ def test_a_line_that_was_logged_twice_counts_once(tmp_path):
     assert data.skipped == {"logged twice": 1}
 
 
+def test_a_line_without_an_id_counts_once_unless_anything_in_it_differs(tmp_path):
+    def line(**more) -> dict:
+        response = {k: v for k, v in answer(5).items() if k != "id"}
+        return {"request": {"prompt": asked("x")}, "response": {**response, **more}}
+
+    later, drawn = line(created=1_700_000_000), line(choices=choices("stop", "stop")["choices"])
+    for choice in drawn["response"]["choices"]:
+        choice["token_ids"] = [1, 2]
+    rows = [line(), later, drawn, dict(reversed(line().items())), later, drawn]
+    data = read_openai_log(log(tmp_path / "a.jsonl", *rows))
+    assert [(e.id, e.output_tokens) for e in data.examples] == [
+        ("row-1", 5), ("row-2", 5), ("row-3/0", 2), ("row-3/1", 2),
+    ]  # fmt: skip
+    ((reason, count),) = data.skipped.items()
+    assert count == 3
+    assert "request_id" in reason
+
+
 def batch(tmp_path, *tokens):
     """Input and output of a batch of chats, the output in another order."""
     names = [f"request-{i}" for i in range(len(tokens))]

@@ -8,13 +8,14 @@ from typing import Protocol
 
 from ranker.types import FinishReason
 from training.label.answer import Answer, Label
-from training.label.client import EndpointFailed, PromptRefused
+from training.label.client import PromptRefused
 from training.label.journal import Journal
 from training.label.prompts import Prompt
+from training.label.refusals import Refusals
 from training.label.sampling import Sampling
 
-#: So many refused prompts in a row are no accident of theirs.
-_REFUSED = 8
+#: Of a prompt that is refused.
+_NONE = Answer(0, 0, FinishReason.ERROR)
 
 
 class Endpoint(Protocol):
@@ -49,36 +50,42 @@ async def run(
     concurrency: int = 16,
     told: Callable[[Label], None] = lambda label: None,
     over: Callable[[], bool] = lambda: False,
-) -> None:
+) -> frozenset[str]:
     """Ask for ``wanted``, ``concurrency`` at a time, and journal each answer as it comes.
+
+    A prompt that is refused is not asked for its other draws. Its refusal is journalled once an
+    answer came after it, so that a run which is refused altogether marks no prompt; keys of those
+    that none came after are returned, and the next run asks them again. ``told`` hears of each of
+    ``wanted``, passed over or not.
 
     Once ``over`` is true nothing more is asked, and what is in flight is waited for: the answers
     that are missing when a run is cut are the long ones, so a run that was cut has too few of them.
-    Raises ``EndpointFailed`` when the endpoint fails or refuses prompt after prompt; what was
+    Raises ``EndpointFailed`` when the endpoint fails or refuses eight prompts in a row; what was
     answered until then is in the journal.
     """
     if concurrency < 1:
         raise ValueError(f"concurrency must be at least 1, got {concurrency}")
     work = iter(wanted)
-    refusals = _Streak()
+    refusals = Refusals()
 
     async def worker() -> None:
         for prompt, draw in work:
             if over():
                 return
             seed = sampling.seed_of(prompt.key, draw)
+            if prompt.key in refusals:
+                told(_label(prompt, draw, seed, _NONE))
+                continue
             try:
                 answer = await endpoint.ask(prompt.text, sampling, seed)
             except PromptRefused as error:
-                refusals.add(error)
-                answer = Answer(0, 0, FinishReason.ERROR)
+                label = _label(prompt, draw, seed, _NONE)
+                refusals.add(label, error)
             else:
-                refusals.end()
-            label = Label(
-                prompt.key, prompt.id, prompt.conversation, prompt.split, draw, seed,
-                answer.prompt_tokens, answer.output_tokens, answer.finish_reason,
-            )  # fmt: skip
-            journal.append(label)
+                label = _label(prompt, draw, seed, answer)
+                # The answer first: killed in between, a prompt is refused again, and no more.
+                for each in (label, *refusals.settled()):
+                    journal.append(each)
             told(label)
 
     try:
@@ -88,19 +95,11 @@ async def run(
     except ExceptionGroup as failures:
         # One worker's failure ends all; the first says why.
         raise failures.exceptions[0] from None
+    return refusals.open
 
 
-class _Streak:
-    """Refusals since the last answer."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def add(self, error: PromptRefused) -> None:
-        """Raises ``EndpointFailed`` when there were too many."""
-        self._count += 1
-        if self._count >= _REFUSED:
-            raise EndpointFailed(f"{self._count} prompts in a row were refused, the last: {error}")
-
-    def end(self) -> None:
-        self._count = 0
+def _label(prompt: Prompt, draw: int, seed: int | None, answer: Answer) -> Label:
+    return Label(
+        prompt.key, prompt.id, prompt.conversation, prompt.split, draw, seed,
+        answer.prompt_tokens, answer.output_tokens, answer.finish_reason,
+    )  # fmt: skip

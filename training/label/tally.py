@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from training.label.answer import Label
 
@@ -13,21 +13,23 @@ _LEAST = 20
 @dataclass(slots=True)
 class Tally:
     """Counts of one run that is to make ``total`` labels. ``began``: seconds of the clock that
-    ``now`` is read from."""
+    ``now`` is read from. ``refused``: keys of prompts; ``answered``: labels with a length."""
 
     total: int
     began: float
     made: int = 0
     tokens: int = 0
     censored: int = 0
-    refused: int = 0
+    answered: int = 0
+    refused: set[str] = field(default_factory=set)
 
     def add(self, label: Label) -> None:
         """Count one label."""
         self.made += 1
         if label.refused:
-            self.refused += 1
+            self.refused.add(label.key)
             return
+        self.answered += 1
         self.tokens += label.output_tokens
         self.censored += label.finish_reason.censored
 
@@ -44,12 +46,11 @@ class Tally:
     def line(self, now: float) -> str:
         """All of it in one line for people."""
         left = self.left_s(now)
-        answered = self.made - self.refused
         parts = [
             f"{self.made:,} of {self.total:,} answers",
             f"{self.rate(now):,.0f} tokens/s",
-            f"{self.censored / answered:.0%} censored" if answered else "",
-            f"{self.refused:,} refused" if self.refused else "",
+            f"{self.censored / self.answered:.0%} censored" if self.answered else "",
+            f"{len(self.refused):,} prompts refused" if self.refused else "",
             "" if left is None else f"{_duration(left)} left",
         ]
         return ", ".join(part for part in parts if part)

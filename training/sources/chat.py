@@ -29,16 +29,16 @@ def conversation_of(text: str) -> str:
     return hashlib.sha256(plain(text).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _said(messages: object) -> Sequence[tuple[str, str]]:
-    if not isinstance(messages, list):
-        return ()
-    turns = (message for message in messages if isinstance(message, dict))
-    return [(str(turn.get("role")), _content(turn.get("content"))) for turn in turns]
-
-
-def _content(content: Any) -> str:
-    """Text of a message, or of its parts that are text."""
+def text_of(content: Any) -> str:
+    """Text of a message's ``content``, or of its parts that are text; empty where it holds none."""
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         return "".join(text for text in parts if isinstance(text, str))
     return content if isinstance(content, str) else ""
+
+
+def _said(messages: object) -> Sequence[tuple[str, str]]:
+    if not isinstance(messages, list):
+        return ()
+    turns = (message for message in messages if isinstance(message, dict))
+    return [(str(turn.get("role")), text_of(turn.get("content"))) for turn in turns]

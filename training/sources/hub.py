@@ -12,11 +12,12 @@ from typing import Any
 
 from ranker.types import FinishReason
 from training.sources.assemble import EVERY_MODEL, assembled, split_by_hash
+from training.sources.duplicates import Repeats
 from training.sources.example import Data, Example
 from training.sources.progress import Progress, silent
-from training.sources.schemas import Exchange, Schema, schema_of
+from training.sources.schemas import Exchange, NotText, Schema, schema_of
 from training.sources.tokens import TokenCounter
-from training.split import RESERVED
+from training.split import RESERVED, plain
 
 #: The one file to read of a data set whose files differ in layout.
 FILES = {"anon8231489123/ShareGPT_Vicuna_unfiltered": "ShareGPT_V3_unfiltered_cleaned_split.json"}
@@ -43,8 +44,10 @@ def read_hub(
     with ``tokenizer``: lengths are those of ``served_model`` only when it is that model's. An
     answer of ``limit`` tokens or more was cut off. Opening turns only, unless ``later``. ``files``
     picks files of the data set, ``part`` its split, ``most`` its first rows; our own splits are by
-    conversation, or else by prompt. Raises ``ValueError`` when the data set cannot be read, is of
-    no known layout or holds several models' answers.
+    conversation, or else by prompt. Messages in parts are the text of their parts. What has no
+    text, and a row of a layout without ids that is the same as an earlier one, counts in
+    ``Data.skipped``. Raises ``ValueError`` when the data set cannot be read, is of no known layout
+    or holds several models' answers, and naming row and column of what should be text and is not.
     """
     if name in MIXED and files is None:
         raise ValueError(f"{name}: its files are of several models; name one, as hf:{name}#FILE")
@@ -86,9 +89,12 @@ def _exchanges(
     skipped: Counter[str],
 ) -> Iterator[Exchange]:
     """Those that count, each with an id and a model; others are counted in ``skipped``."""
+    repeats = Repeats("a table of your own with a column id or draw")
     for number, row in enumerate(rows, 1):
         try:
             found = list(schema.read(row))
+        except NotText as error:
+            raise ValueError(f"{name}: row {number}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
                 f"{name}: row {number}: not as {schema.name} has it ({type(error).__name__})"
@@ -101,6 +107,10 @@ def _exchanges(
                 skipped["a question of blanks"] += 1
             elif not exchange.answer.strip():
                 skipped["an empty answer"] += 1
+            elif not exchange.id and repeats.again(
+                plain(exchange.question), model, exchange.answer
+            ):
+                skipped[repeats.reason] += 1
             else:
                 yield replace(exchange, model=model, id=exchange.id or f"row-{number}")
 

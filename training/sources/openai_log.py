@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from ranker.types import FinishReason
 from training.sources import rows
 from training.sources.assemble import EVERY_MODEL, assembled, split_by_hash
 from training.sources.chat import conversation_of, opening, ranked_text
-from training.sources.duplicates import Ids
+from training.sources.duplicates import Ids, Repeats
 from training.sources.example import Data, Example
 from training.split import RESERVED
 
@@ -51,8 +52,9 @@ def read_openai_log(
     the text completed or what the user said last; requests of a chat share the split of what opened
     it. Lengths are ``usage.completion_tokens``, reasoning included, since the engine generates it.
     Several choices share one usage: they count where each brings its own tokens (``token_ids`` or
-    ``logprobs``). Rows without a length are skipped and counted by reason in ``Data.skipped``. An
-    id that comes again with another answer is no error, since some servers draw ids from few.
+    ``logprobs``). Rows without a length are skipped and counted by reason in ``Data.skipped``, and
+    so is a line that has no id and is the same in all it holds as an earlier one. An id that comes
+    again with another answer is no error, since some servers draw ids from few.
 
     Raises ``ValueError`` for a damaged line, a batch's output without ``requests``, or several
     models where none is named.
@@ -62,14 +64,20 @@ def read_openai_log(
     wanted = None if served_model == EVERY_MODEL else served_model
     skipped: Counter[str] = Counter()
     found: list[Example] = []
+    repeats = Repeats("a request_id")
     for number, (where, row) in enumerate(rows.read(path), 1):
         try:
             request, response = _pair(where, row, asked)
             model = str(request.get("model") or response.get("model") or wanted or "default")
             if wanted is not None and wanted not in (model, response.get("model")):
                 continue
-            name = _id(row, response) or f"row-{number}"
-            found += list(_examples(request, response, wanted or model, name))
+            name = _id(row, response)
+            made = list(_examples(request, response, wanted or model, name or f"row-{number}"))
+            # The whole line: its answer and when it was made tell draws of one prompt apart.
+            line = "" if name else json.dumps(row, sort_keys=True, default=str)
+            if made and line and repeats.again(line):
+                raise _Skip(repeats.reason)
+            found += made
         except _Skip as skip:
             skipped[str(skip)] += 1
     return assembled(

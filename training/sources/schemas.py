@@ -9,13 +9,18 @@ from itertools import pairwise
 from typing import Any
 
 from training import sharegpt
+from training.sources.chat import text_of
 from training.split import base_id
+
+
+class NotText(Exception):
+    """A cell or a message that should hold text holds something else; says which and what."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question and its answer. ``depth`` counts the messages before it; what is empty is not
-    known."""
+    """A question and its answer, empty where there is no text. ``depth`` counts the messages before
+    it; what else is empty is not known."""
 
     question: str = field(repr=False)
     answer: str = field(repr=False)
@@ -27,8 +32,8 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """``columns`` tell it from others. ``model`` answered where rows do not say who did; ``limit``
-    is the most tokens that an answer was given."""
+    """``columns`` tell it from others. ``read`` raises :class:`NotText`. ``model`` answered where
+    rows do not say who did; ``limit`` is the most tokens that an answer was given."""
 
     name: str
     columns: frozenset[str]
@@ -60,11 +65,11 @@ def _wildchat(row: Mapping[str, Any]) -> Iterator[Exchange]:
 
 def _chat(row: Mapping[str, Any], conversation: str) -> Iterator[Exchange]:
     spoken = 0
-    for i, (here, after) in enumerate(pairwise(row["conversation"])):
+    for i, (here, after) in enumerate(pairwise(_messages(row["conversation"]))):
         if (here["role"], after["role"]) == ("user", "assistant"):
             yield Exchange(
-                here["content"] or "",
-                after["content"] or "",
+                _text(f"conversation: content of message {i + 1}", here["content"]),
+                _text(f"conversation: content of message {i + 2}", after["content"]),
                 f"{conversation}/{i}",
                 spoken,
                 conversation,
@@ -75,19 +80,34 @@ def _chat(row: Mapping[str, Any], conversation: str) -> Iterator[Exchange]:
 
 def _sharegpt(row: Mapping[str, Any]) -> Iterator[Exchange]:
     name = str(row["id"])
-    # Where messages differ in their fields, datasets hands them over as JSON.
-    messages = [json.loads(m) if isinstance(m, str) else m for m in row["conversations"]]
-    for message, depth, question, answer in sharegpt.exchanges(name, messages):
+    messages = _messages(row["conversations"])
+    for message, depth, asked, answered in sharegpt.exchanges(name, messages):
+        question = _text(f"conversations: value of message {message + 1}", asked)
+        answer = _text(f"conversations: value of message {message + 2}", answered)
         yield Exchange(question, answer, f"{name}/{message}", depth, base_id(name))
 
 
 def _alpaca(row: Mapping[str, Any]) -> Iterator[Exchange]:
-    parts = (row["instruction"], row["input"])
-    yield Exchange("\n\n".join(part for part in parts if part), row["output"] or "")
+    parts = [_text(column, row[column]) for column in ("instruction", "input")]
+    yield Exchange("\n\n".join(part for part in parts if part), _text("output", row["output"]))
 
 
 def _trace(row: Mapping[str, Any]) -> Iterator[Exchange]:
-    yield Exchange(row["prompt"] or "", row["generated"] or "")
+    yield Exchange(_text("prompt", row["prompt"]), _text("generated", row["generated"]))
+
+
+def _messages(column: Iterable[Any]) -> list[Any]:
+    # Where messages differ in their fields, datasets hands them over as JSON.
+    return [json.loads(message) if isinstance(message, str) else message for message in column]
+
+
+def _text(column: str, value: Any) -> str:
+    """Text, or that of the parts of a message; empty where there is none."""
+    if value is not None and not isinstance(value, str | list):
+        raise NotText(
+            f"column {column} must be text or parts with text, got {type(value).__name__}"
+        )
+    return text_of(value)
 
 
 #: In the order in which columns are compared. Llama3-Trace was generated with at most 8,192 tokens.

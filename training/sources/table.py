@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from training.sources import cells, rows
 from training.sources.assemble import EVERY_MODEL, assembled, split_by_hash
-from training.sources.duplicates import Ids
+from training.sources.duplicates import Ids, Repeats
 from training.sources.example import Data, Example
-from training.split import RESERVED
+from training.split import RESERVED, plain
 
 REQUIRED = ("prompt", "output_tokens")
 OPTIONAL = (
@@ -31,13 +32,15 @@ def read_table(
     conversation or else of the prompt, and what still leaks is dropped
     (:func:`training.sources.without_leaks`); with it, leaks are refused
     (:func:`training.sources.refuse_leaks`). ``served_model`` picks the rows of one model; it is
-    needed when the file holds several. Rows are streamed and nothing is written. Raises
-    ``ValueError`` naming the column, and the row where there is one.
+    needed when the file holds several. A row with neither id nor draw that is the same in all
+    these columns as an earlier one counts in ``Data.skipped``. Rows are streamed and nothing is
+    written. Raises ``ValueError`` naming the column, and the row where there is one.
     """
     path = Path(path)
     names = _names(columns or {})
     given = None if served_model == EVERY_MODEL else served_model
     ids, found, split_given = Ids(), [], False
+    repeats, skipped = Repeats(f"a column {names['id']} or {names['draw']}"), Counter[str]()
     for number, (where, row) in enumerate(rows.read(path, set(names.values())), 1):
         cell = {ours: row.get(name) for ours, name in names.items()}
         example = _example(where, names, cell, given, number)
@@ -45,6 +48,9 @@ def read_table(
             continue
         if not cells.missing(cell["id"]):
             ids.add(where, names["id"], example.model, example.id)
+        elif cells.missing(cell["draw"]) and repeats.again(*_told(example)):
+            skipped[repeats.reason] += 1
+            continue
         split_given |= not cells.missing(cell["split"])
         found.append(example)
     return assembled(
@@ -54,6 +60,7 @@ def read_table(
         where=f"{path}",
         served_model=served_model,
         split_given=split_given,
+        skipped=skipped,
     )
 
 
@@ -98,6 +105,14 @@ def _example(
             0 if cells.missing(length) else cells.count(where, names["prompt_tokens"], length)
         ),
         conversation=conversation,
+    )
+
+
+def _told(e: Example) -> tuple[str | int, ...]:
+    """What a row says besides its id. Of its split as well: the same row on two sides is a leak."""
+    return (
+        *(plain(e.prompt), e.model, e.output_tokens, e.finish_reason),
+        *(e.split, e.prompt_tokens, e.conversation),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -15,6 +16,7 @@ from training.label.journal import Journal
 from training.label.prompts import Prompt
 from training.label.run import missing, run
 from training.label.sampling import Sampling
+from training.label.tally import Tally
 
 SAMPLING = Sampling("toy", temperature=0.2, repetition_penalty=1.1, max_tokens=50)
 PROMPTS = [Prompt("secret word " * n, f"p{n}", f"c{n}", "test") for n in range(1, 7)]
@@ -203,8 +205,118 @@ async def test_a_refused_prompt_is_passed_over_but_not_one_after_the_other(endpo
             reasons = [x.finish_reason for x in journal.labels]
             assert reasons.count(FinishReason.ERROR) == 1
             assert len(missing(PROMPTS, 1, journal.labels)) == 0
-            endpoint.reply = lambda body: error(400, "unknown_field")
-            with pytest.raises(EndpointFailed, match="8 prompts in a row"):
-                await run(missing(PROMPTS, 3, []), SAMPLING, made, journal, concurrency=2)
     with pytest.raises(ValueError, match="concurrency"):
         await run([], SAMPLING, made, journal, concurrency=0)
+
+
+MANY = [Prompt("secret word " * n, f"p{n}", f"c{n}", "test") for n in range(1, 21)]
+
+
+def refusing(*refused: Prompt):
+    texts = {prompt.text for prompt in refused}
+    return lambda body: error(400, "long") if prompt_of(body) in texts else usual(body)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 40])
+async def test_a_refused_prompt_is_not_asked_for_its_other_draws(endpoint, tmp_path, concurrency):
+    bad = MANY[4], MANY[11]
+    endpoint.reply = refusing(*bad)
+    told = []
+    wanted = missing(MANY, 4, [])
+    with Journal(tmp_path / "j", SAMPLING) as journal:
+        async with client(endpoint) as made:
+            left = await run(
+                wanted, SAMPLING, made, journal, concurrency=concurrency, told=told.append
+            )  # fmt: skip
+        labels = journal.labels
+    asked = Counter(prompt_of(body) for body in endpoint.bodies)
+    assert all(asked[p.text] == (1 if p in bad else 4) for p in MANY if concurrency == 1)
+    assert sum(not label.refused for label in labels) == 4 * 18
+    refused = [label.key for label in labels if label.refused]
+    assert sorted([*refused, *left]) == sorted(p.key for p in bad)
+    # Progress hears of each draw, and ends at the end.
+    assert sorted((x.id, x.draw) for x in told) == sorted((p.id, draw) for p, draw in wanted)
+    tally = Tally(len(wanted), began=0.0)
+    for label in told:
+        tally.add(label)
+    assert tally.line(1.0).startswith("80 of 80 answers")
+    assert "2 prompts refused" in tally.line(1.0)
+
+
+@pytest.mark.parametrize("draws", [1, 4])
+@pytest.mark.parametrize("concurrency", [1, 5])
+async def test_a_run_that_is_refused_altogether_marks_no_prompt(
+    endpoint, tmp_path, draws, concurrency
+):
+    endpoint.reply = lambda body: error(400, "unknown_field")
+    for _ in range(2):  # the second try does not get further down the list
+        endpoint.bodies.clear()
+        with Journal(tmp_path / "j", SAMPLING) as journal:
+            wanted = missing(MANY, draws, journal.labels)
+            assert len(wanted) == draws * len(MANY)
+            async with client(endpoint) as made:
+                with pytest.raises(EndpointFailed, match=r"8 prompts in a row.*unknown_field"):
+                    await run(wanted, SAMPLING, made, journal, concurrency=concurrency)
+        asked = {prompt_of(body) for body in endpoint.bodies}
+        assert len(asked) >= 8
+        assert asked <= {prompt.text for prompt in MANY[: 8 + concurrency]}
+    endpoint.reply = usual
+    with Journal(tmp_path / "j", SAMPLING) as journal:
+        async with client(endpoint) as made:
+            await run(missing(MANY, draws, journal.labels), SAMPLING, made, journal)
+        assert len({(x.key, x.draw) for x in journal.labels}) == draws * len(MANY)
+
+
+async def test_an_answer_settles_the_refusals_before_it_and_none_after(endpoint, tmp_path):
+    first, last = MANY[2:9], MANY[17:]  # seven in a row are their own fault
+    endpoint.reply = refusing(*first, *last)
+    with Journal(tmp_path / "j", SAMPLING) as journal:
+        async with client(endpoint) as made:
+            wanted = missing(MANY, 1, [])
+            left = await run(wanted, SAMPLING, made, journal, concurrency=1)
+        assert left == {prompt.key for prompt in last}
+        refused = [x.key for x in journal.labels if x.refused]
+        assert refused == [prompt.key for prompt in first]
+        assert [p for p, _ in missing(MANY, 1, journal.labels)] == last
+    endpoint.reply = refusing(*first)  # the endpoint was mended
+    with Journal(tmp_path / "j", SAMPLING) as journal:
+        async with client(endpoint) as made:
+            again = missing(MANY, 4, journal.labels)
+            assert not await run(again, SAMPLING, made, journal, concurrency=1)
+        assert sum(not x.refused for x in journal.labels) == 4 * 13
+        assert missing(MANY, 4, journal.labels) == []
+
+
+async def test_whenever_it_is_killed_no_answer_is_lost_to_a_refusal(endpoint, tmp_path):
+    bad = MANY[1:4]
+    endpoint.reply = refusing(*bad)
+    with Journal(tmp_path / "j", SAMPLING) as journal:
+        async with client(endpoint) as made:
+            wanted = missing(MANY[:6], 2, [])
+            await run(wanted, SAMPLING, made, journal, concurrency=1)
+        whole = {(x.key, x.draw): x for x in journal.labels}
+    lines = (tmp_path / "j").read_bytes().splitlines(keepends=True)
+    for kept in range(1, len(lines) + 1):
+        endpoint.answered.clear()
+        (tmp_path / "j").write_bytes(b"".join(lines[:kept]) + b'{"key":"torn')
+        with Journal(tmp_path / "j", SAMPLING) as journal:
+            there = {(x.key, x.draw) for x in journal.labels if not x.refused}
+            async with client(endpoint) as made:
+                again = missing(MANY[:6], 2, journal.labels)
+                await run(again, SAMPLING, made, journal, concurrency=1)
+            ended = {(x.key, x.draw): x for x in journal.labels}
+        answers = {place: x for place, x in whole.items() if not x.refused}
+        assert {place: x for place, x in ended.items() if not x.refused} == answers
+        assert {key for key, _ in ended} <= {key for key, _ in whole}
+        assert sum(endpoint.answered.values()) == len(answers) - len(there)
+
+
+async def test_draws_in_flight_of_one_prompt_are_one_refusal(endpoint, tmp_path):
+    endpoint.reply = lambda body: error(400, "long")
+    with Journal(tmp_path / "j", SAMPLING) as journal:
+        async with client(endpoint) as made:
+            wanted = missing(PROMPTS[:1], 40, [])
+            left = await run(wanted, SAMPLING, made, journal, concurrency=20)
+        assert left == {PROMPTS[0].key}
+        assert journal.labels == []
+    assert len(endpoint.bodies) <= 20

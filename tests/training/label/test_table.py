@@ -91,9 +91,9 @@ def test_a_tally_says_pace_and_end():
     assert tally.left_s(51.0) is None  # one answer is no pace
     for i in range(1, 20):
         tally.add(label(PROMPTS[0], 0, 30, FinishReason.LENGTH if i < 5 else FinishReason.STOP))
-    for _ in range(5):
-        tally.add(label(PROMPTS[0], 0, 0, FinishReason.ERROR))
+    for i in range(5):  # three prompts, two of them with a second draw
+        tally.add(label(PROMPTS[1 + i % 3], i // 3, 0, FinishReason.ERROR))
     assert tally.rate(60.0) == 60.0
     assert tally.left_s(60.0) == 30.0
-    line = "25 of 100 answers, 60 tokens/s, 25% censored, 5 refused, 1:02:30 left"
+    line = "25 of 100 answers, 60 tokens/s, 25% censored, 3 prompts refused, 1:02:30 left"
     assert tally.line(50.0 + 10 * 125) == line.replace("60 tokens/s", "0 tokens/s")
