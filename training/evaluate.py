@@ -1,4 +1,7 @@
-"""Rankers side by side on rows that none of them saw."""
+"""Rankers side by side on the same rows.
+
+That none of them was trained on these is for callers to see to: :mod:`training.held_out`.
+"""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ from ranker.features import extract
 from ranker.lexical import LexicalModel
 from ranker.ngrams import NgramWeights
 from training.lexical_config import LexicalConfig
+from training.lists import lengths_at
 from training.ridge import Fit, Words, ridge
-from training.sources import Example, Progress, silent
+from training.sources import Example, Lengths, Progress, silent
 from training.targets import Targets, gather
 from training.trees import grow
 
@@ -95,9 +96,11 @@ def _some(rows: int, most: int, seed: int) -> NDArray[np.int64]:
 def _log_lengths(own: Sequence[Example], shares: Floats) -> Floats:
     """Log lengths at ``shares`` of the served model's answers, whoever gave the answer.
 
-    A bound, whose share is its expectation, so becomes a length beyond itself.
+    Read off the weighted Kaplan-Meier curve that the shares come from: an answer that ended keeps
+    its length, and a bound, whose share is its expectation, becomes a length beyond itself.
     """
-    ended = [e.output_tokens for e in own if not e.finish_reason.censored]
-    if not ended:
+    lengths = Lengths.of(own)
+    if lengths.censored.all():
         raise ValueError("trees.label log_tokens needs answers that ended; take share")
-    return np.asarray(np.log1p(np.quantile(ended, shares)))
+    weights = np.array([e.weight for e in own], dtype=np.float64)
+    return np.asarray(np.log1p(lengths_at(shares, lengths.tokens, lengths.censored, weights)))

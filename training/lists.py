@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ranker.survival import survival_curve
+from ranker.survival import survival_curve, weighted_quantiles
 
 Floats = NDArray[np.float64]
 _MOST_GRADES = 31  # LightGBM's default gains stop there
@@ -44,6 +44,23 @@ def rank_shares(
     above = after[np.searchsorted(values, tokens, side="right")]
     before = after[np.searchsorted(values, tokens, side="left")]
     return 1.0 - np.where(censored, above / 2.0, (above + before) / 2.0)
+
+
+def lengths_at(
+    shares: Floats, tokens: Floats, censored: NDArray[np.bool_], weights: Floats | None = None
+) -> Floats:
+    """The way back from :func:`rank_shares` of ``tokens``: for each of ``shares``, in any order,
+    the length that stands there on the same Kaplan-Meier curve.
+
+    A length that ended comes back as it was, a bound as a longer length. Raises ``ValueError`` when
+    there are ``shares`` and no ``tokens``.
+    """
+    if not len(shares):
+        return np.empty(0)
+    even = np.ones(len(tokens)) if weights is None else weights
+    levels, inverse = np.unique(shares, return_inverse=True)
+    found: Floats = weighted_quantiles(tokens, censored, even, levels.tolist())[inverse]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

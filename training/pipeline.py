@@ -14,7 +14,8 @@ from training import honesty, smollm2, unfinished
 from training.card import card
 from training.config import LEXICAL, TrainConfig
 from training.encoder.watch import Step
-from training.evaluate import LEAST_ROWS, Flatness, Row, flatness, judged
+from training.enough import enough, enough_to_judge
+from training.evaluate import Flatness, Row, flatness, judged
 from training.expect import Bound, Miss, missed
 from training.fit import TrainedRanker, train
 from training.forecasts import Forecaster, forecasts_of
@@ -140,13 +141,10 @@ def run(
     ``by`` and ``now`` go into the record. Raises ``ValueError`` when there are too few rows, or no
     order of lengths in them.
     """
-    test = job.data.split("test")
-    if len(test) < LEAST_ROWS:  # said before the minutes of training, not after
-        raise ValueError(
-            f"{len(test)} test rows are too few to judge a ranker by; at least {LEAST_ROWS} are "
-            f"needed"
-        )
+    # Said before the minutes of training, not after.
+    test = enough_to_judge(job.data.examples, job.data.name)
     refuse_unorderable(job.data)
+    enough(job.data.examples, job.data.name)
     about = record(
         job.name,
         job.served_model,
@@ -191,8 +189,8 @@ def run(
         forecasts = told["test"][job.name]
         flat = flatness(forecasts, test)
         parts = by_slice(forecasts, test, seed=config.seed)
-        enough = len(test) >= honesty.LEAST_ROWS
-        honest = honesty.honesty(forecasts, test, seed=config.seed) if enough else None
+        told_of = len(test) >= honesty.LEAST_ROWS
+        honest = honesty.honesty(forecasts, test, seed=config.seed) if told_of else None
         found = metrics(job.name, tables, parts, flat, honest)
         misses = missed(expected or {}, {**trained.metrics, **found})
         log.metrics(found)

@@ -60,7 +60,7 @@ def retraining(
     helpers = tuple(extra for each in former if (extra := _former(each, data)).examples)
     tried: dict[float, float] = {}
     if choose is not None:
-        enough(data.examples)  # said before minutes of trying
+        enough(data.examples, data.name)  # said before minutes of trying
         tried = taus(recent, config, HALF_LIVES, choose, helpers, progress)
         data, lineage = recent.data(replace(config, half_life=best(tried)))
     job = Job(data, recent.served_model, name or ranker_name(recent.served_model), helpers)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from serving.cli import training_data
 from serving.cli.registry import TrackingUri, open_registry
+
+if TYPE_CHECKING:
+    from ranker.length_ranker import LengthRanker
+    from ranker.registry import Registry
 
 
 def evaluate(
@@ -72,6 +76,9 @@ def evaluate(
 ) -> None:
     """Kendall tau-b with interval, pair accuracy and coverage of a ranker, beside baselines.
 
+    Rows that a registered ranker was trained on, by hashes of prompts and conversations that its
+    run keeps, are left out; a footnote says how many, or that it is not known (--json: left_out).
+
     With --recipes instead every published recipe and our own rankers, trained on the same rows:
     hours on a small machine. Each result is kept, Ctrl-C prints what there is, and the same command
     goes on.
@@ -108,11 +115,12 @@ def evaluate(
     from training import evaluate as judge
     from training import honesty
     from training.bundled import corpus
+    from training.enough import enough_to_judge
     from training.forecasts import forecasts_of
+    from training.held_out import HeldOut, footnote
     from training.novelty.shift import elsewhere
     from training.recipes.traffics import OTHERS
     from training.slices import SliceRow, by_slice
-    from training.sources import Example
     from training.traffic import SLICES, shifted
 
     if split not in ("test", "validation"):
@@ -123,36 +131,49 @@ def evaluate(
             raise ValueError("--traffic: slices are of the bundled data; leave --data away")
         own = training_data.Wanted(prompts=prompts, columns=columns, limit=limit, most=most)
         own.refuse_options("--traffic is of the bundled data")
-    loaded = open_registry(tracking_uri).load(ranker)
-    sets: dict[str, list[Example]] = {}
+    registry = open_registry(tracking_uri)
+    loaded = registry.load(ranker)
+    label = f"{loaded.name}/{loaded.version}"
+    registered = ranker.startswith("models:/")
+    who = label if registered else ranker
+    trained_on = _trained_on(registry, loaded) if registered else None
+    sets: dict[str, HeldOut] = {}
     with tables.stages() as progress:
         if traffic:
             bundled = corpus(Home.resolve().cache, tokenizer, progress, later=False)
             names = tuple(SLICES) if traffic == "all" else (traffic,)
-            sets |= {name: shifted(bundled, name) for name in names}
+            sets |= {
+                name: HeldOut.of(shifted(bundled, name), trained_on, source=name, ranker=who)
+                for name in names
+            }
         else:
             wanted = training_data.Wanted(
                 data, loaded.served_model, prompts, tokenizer, columns, limit, most
             )
-            sets[split] = wanted.job("", progress).data.split(split)
+            source = wanted.job("", progress).data
+            held = enough_to_judge(source.examples, source.name, split)
+            sets[split] = HeldOut.of(held, trained_on, source=source.name, ranker=who)
     rows, told = [], dict[str, list[Forecast]]()
-    for name, examples in sets.items():
-        told[name] = forecasts_of(loaded, examples)
+    for name, part in sets.items():
+        told[name] = forecasts_of(loaded, part.rows)
         found = judge.judged(
-            {f"{loaded.name}/{loaded.version}": told[name]},
-            examples,
+            {label: told[name]},
+            part.rows,
             seed=seed,
-            orders={"prompt-length": PromptLengthRanker.scores([e.prompt for e in examples])},
+            orders={"prompt-length": PromptLengthRanker.scores([e.prompt for e in part.rows])},
         )
-        rows += [(name, *cells) for cells in tables.rows(found)]
-    console.show(("traffic", *tables.COLUMNS), rows, as_json=json)
+        # A column of JSON alone: one footnote says it to people.
+        more = (part.left_out,) if json else ()
+        rows += [(name, *cells, *more) for cells in tables.rows(found)]
+    columns_shown = ("traffic", *tables.COLUMNS, *(("left_out",) if json else ()))
+    console.show(columns_shown, rows, as_json=json, caption=footnote(sets, who))
     if not json and traffic == "all":
         others = None if shared_data is None else shared_data / OTHERS
-        near = {name: (sets[name], told[name]) for name in sets}
+        near = {name: (part.rows, told[name]) for name, part in sets.items()}
         novelty_table.show(near, {} if others is None else elsewhere(others, loaded))
     if json or traffic:
         return
-    examples, forecasts = sets[split], told[split]
+    examples, forecasts = sets[split].rows, told[split]
     if len(examples) >= judge.LEAST_ROWS:
         console.note(f"Forecasts: {judge.flatness(forecasts, examples)}.")
     if len(examples) >= honesty.LEAST_ROWS:
@@ -161,3 +182,14 @@ def evaluate(
         parts = by_slice(forecasts, examples, seed=seed)
         headings = [f.name for f in fields(SliceRow)]
         console.print_table(headings, [list(asdict(part).values()) for part in parts])
+
+
+def _trained_on(registry: Registry, loaded: LengthRanker) -> bytes | None:
+    """Hashes of what a version was trained on; ``None`` when its run is gone or keeps none."""
+    from ranker.registry import RegistryError
+    from training.gate import SEEN_FILE
+
+    try:
+        return registry.attached(loaded.name, loaded.version, SEEN_FILE)
+    except RegistryError:
+        return None

@@ -14,10 +14,14 @@ pytest.importorskip("mlflow")
 
 from typer.testing import CliRunner
 
+from ranker import artifact
+from ranker.registry import Registry
 from serving.cli import app, console
 from serving.cli.training_data import Wanted
+from serving.paths import Home
 from training import pipeline
 from training.encoder.watch import Interrupted
+from training.gate import SEEN_FILE
 
 NAME = "length-ranker-toy"
 SETTINGS = "[lexical.trees]\nrounds = 30\n[calibration]\nknots = 9\n"
@@ -138,6 +142,61 @@ def test_one_ranker_for_several_served_models(user):
     assert "--pooled" in user.run("train", "--pooled", status=2).said
     assert "NAME=COLUMN" in user.run("train", *source[:2], "--column", "n", status=2).said
     assert "about --data" in user.run("train", "--most", "9", status=2).said
+
+
+def resplit(user, name: str, splits: dict[str, str]) -> Path:
+    """The user's log with other words in the column split."""
+    rows = [json.loads(line) for line in user.data.read_text().splitlines()]
+    made = user.folder / name
+    made.write_text(
+        "\n".join(json.dumps(r | {"split": splits[r["split"]]}) for r in rows), encoding="utf-8"
+    )
+    return made
+
+
+def test_rows_that_a_ranker_was_trained_on_do_not_judge_it(user):
+    ranker = f"models:/{NAME}/1"
+    fair = user.run("evaluate", ranker, "--data", user.data, "--json").json
+    assert [row["left_out"] for row in fair] == [0, 0, 0]
+    assert "Left out" not in user.run("evaluate", ranker, "--data", user.data).out
+    mixed = {"train": "test", "validation": "validation", "test": "test"}
+    other = resplit(user, "mixed.jsonl", mixed)
+    found = user.run("evaluate", ranker, "--data", other, "--json").json
+    assert [row | {"left_out": 160} for row in fair] == found
+    shown = " ".join(user.run("evaluate", ranker, "--data", other).out.split())
+    assert f"because {NAME}/1 was trained on them: 160 of 240 test rows." in shown
+    swapped = resplit(user, "all.jsonl", {**mixed, "test": "train"})
+    said = user.run("evaluate", ranker, "--data", swapped, status=2).said
+    assert "160 of 160 rows, and 0 others are too few" in said
+    assert "give rows that it was not trained on" in said
+
+
+def test_a_ranker_that_does_not_say_what_it_was_trained_on_is_told_of(user):
+    home = user.folder / "home"
+    registry = Registry(Home(home).mlflow_uri, Home(home).artifacts)
+    folder = user.folder / "bare"
+    artifact.save(registry.load(f"models:/{NAME}/1"), folder)
+    kept = [(path, path.with_suffix(".away")) for path in home.rglob(SEEN_FILE)]
+    for path, away in kept:  # as runs of before left it
+        path.rename(away)
+    try:
+        for ranker in (folder, f"models:/{NAME}/1"):
+            found = user.run("evaluate", ranker, "--data", user.data, "--json").json
+            assert [row["left_out"] for row in found] == [None] * 3
+            shown = " ".join(user.run("evaluate", ranker, "--data", user.data).out.split())
+            assert f"Whether {ranker} was".replace("models:/", "") in shown
+            assert "is not known: no run in a registry says" in shown
+    finally:
+        for path, away in kept:
+            away.rename(path)
+
+
+def test_too_few_rows_to_judge_by_are_an_error_that_names_the_fix(user):
+    few = user.folder / "few.jsonl"
+    few.write_text("\n".join(user.data.read_text().splitlines()[:20]))
+    said = user.run("evaluate", f"models:/{NAME}/1", "--data", few, status=2).said
+    assert "few: column split: 5 test rows are too few to judge a ranker by" in said
+    assert "give more rows" in said
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from training.lists import ListConfig, make_lists, rank_shares
+from training.lists import ListConfig, lengths_at, make_lists, rank_shares
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60))
@@ -29,6 +29,31 @@ def test_a_bound_is_never_ranked_below_an_answer_that_ended_before_it():
     assert np.all((shares > 0) & (shares < 1))
     for i in np.flatnonzero(c):
         assert np.all(shares[i] >= shares[~c & (y <= y[i])])
+
+
+cut_lengths = st.lists(
+    st.tuples(st.integers(0, 40), st.booleans(), st.sampled_from([0.125, 0.5, 1.0])),
+    min_size=1,
+    max_size=60,
+).filter(lambda rows: not all(cut for _, cut, _ in rows))
+
+
+@given(cut_lengths)
+def test_at_its_share_an_answer_that_ended_has_its_own_length_and_a_bound_a_longer_one(rows):
+    y, c, w = (np.array(column) for column in zip(*rows, strict=True))
+    y = y.astype(float)
+    found = lengths_at(rank_shares(y, c, w), y, c, w)
+    assert found[~c].tolist() == y[~c].tolist()
+    assert np.all(found[c] >= y[c])
+
+
+@given(cut_lengths)
+def test_a_higher_share_is_never_a_shorter_length(rows):
+    y, c, _ = (np.array(column) for column in zip(*rows, strict=True))
+    shares = np.linspace(0.01, 0.99, 30)
+    found = lengths_at(shares, y.astype(float), c)
+    assert np.all(np.diff(found) >= 0.0)
+    assert lengths_at(shares[::-1], y.astype(float), c).tolist() == found[::-1].tolist()
 
 
 def test_lists_hold_every_row_once_and_fit_lightgbm():

@@ -101,9 +101,25 @@ def test_too_few_test_rows_are_refused_before_training(registry, examples, quick
     few += [e for e in examples if e.split == "test"][:9]
     job = pipeline.Job(Data("toys", "made up", tuple(few)), "toy", "length-ranker-few")
     stages = []
-    with pytest.raises(ValueError, match="9 test rows are too few"):
+    with pytest.raises(ValueError, match=r"^toys: column split: 9 test rows .* give more rows"):
         pipeline.run(job, quick, registry, lambda *s: stages.append(s), by="ann", now=NOW)
     assert stages == []
+
+
+def test_too_few_training_rows_are_refused_before_a_run_is_begun(examples, quick):
+    few = [e for e in examples if e.split != "train"]
+    few += [e for e in examples if e.split == "train"][:49]
+    job = pipeline.Job(Data("toys", "made up", tuple(few)), "toy", "length-ranker-few")
+    with pytest.raises(ValueError, match=r"^toys: column split: 49 training and 150 validation"):
+        pipeline.run(job, quick, None, by="ann", now=NOW)
+
+
+@pytest.mark.parametrize("change", [{"output_tokens": 7}, {"finish_reason": FinishReason.LENGTH}])
+def test_test_rows_without_an_order_are_refused_before_a_run_is_begun(examples, quick, change):
+    rows = tuple(replace(e, **change) if e.split == "test" else e for e in examples)
+    job = pipeline.Job(Data("toys", "made up", rows), "toy", "length-ranker-flat")
+    with pytest.raises(ValueError, match=r"^toys: column .* all 150 test rows .*, so give answers"):
+        pipeline.run(job, quick, None, by="ann", now=NOW)
 
 
 def test_names_that_a_registry_takes():

@@ -67,7 +67,10 @@ def test_too_few_rows_are_refused_before_anything_is_tried():
     rows = traffic((400, True)).rows
     again = [replace(e, prompt="the same") if i < 300 or i == 399 else e
              for i, e in enumerate(rows)]  # fmt: skip
-    with pytest.raises(ValueError, match="20 training and 40 validation rows are too few"):
+    with pytest.raises(
+        ValueError,
+        match=r"^outcomes of toy: 20 training and 40 validation rows are too few.* wait for",
+    ):
         retraining(recent(again), RecencyConfig(), choose=QUICK)
 
 

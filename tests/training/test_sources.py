@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv
 
+from ranker.metrics import order
 from ranker.types import FinishReason
 from serving.cli import tables
 from training.draws import Draws
@@ -402,6 +404,7 @@ def pool(*rows: tuple[str, int, str]) -> Data:
 
 
 FINE = [("train", 1, "stop"), ("train", 2, "stop"), ("validation", 1, "stop")]
+TESTED = [*FINE, ("validation", 9, "stop")]
 
 
 @pytest.mark.parametrize(
@@ -412,6 +415,10 @@ FINE = [("train", 1, "stop"), ("train", 2, "stop"), ("validation", 1, "stop")]
         ([("train", i, "length") for i in range(5)], r"column finish_reason: all 5 .*row id0"),
         ([("train", 7, "stop"), ("train", 7, "length")], r"output_tokens is 7 in all 2 .*row id0"),
         ([*FINE, ("validation", 1, "stop")], r"output_tokens is 1 in all 2 validation rows"),
+        (TESTED, "pool: column split: no test rows among 4"),
+        ([*TESTED, ("test", 3, "length"), ("test", 4, "abort")], r"cut off.* answers that ended"),
+        ([*TESTED, ("test", 3, "stop"), ("test", 3, "stop")], r"all 2 test .*id4.* to judge by"),
+        ([*TESTED, ("test", 3, "stop"), ("test", 2, "length")], r"have 3 tokens .* cut off before"),
     ],
 )
 def test_data_without_an_order_is_refused(rows, message):
@@ -420,7 +427,21 @@ def test_data_without_an_order_is_refused(rows, message):
 
 
 def test_data_with_an_order_is_not_refused():
-    refuse_unorderable(pool(*FINE, ("validation", 9, "stop")))
+    for other in ((2, "stop"), (2, "length")):
+        refuse_unorderable(pool(*TESTED, ("test", 1, "stop"), ("test", *other)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["stop", "length"])), min_size=1))
+def test_test_rows_are_refused_when_they_give_no_tau(rows):
+    tokens, cut = [n for n, _ in rows], [why == "length" for _, why in rows]
+    known = order(np.arange(len(rows)), tokens, cut, resamples=0).tau
+    try:
+        refuse_unorderable(pool(*TESTED, *(("test", *row) for row in rows)))
+    except ValueError:
+        # Bounds at the one length that there is are refused too: that they are longer says little.
+        assert np.isnan(known) or len(set(tokens)) == 1
+    else:
+        assert not np.isnan(known)
 
 
 words = st.sampled_from(["Hello", "hello ", "HELLO", "other", "Other\n", "third"])

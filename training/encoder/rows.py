@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ranker.encoder.model_number import model_number
 from ranker.encoder.text import EncoderText
-from ranker.survival import weighted_quantiles
-from training.lists import rank_shares
+from training.lists import lengths_at, rank_shares
 from training.sources import Example, Lengths
 
 Floats = NDArray[np.float64]
@@ -101,12 +100,7 @@ def aligned(lengths: Lengths, own: Lengths) -> Floats:
     Shares come from Kaplan-Meier curves; a bound moves to the share that is known to be shorter,
     so that it stays a bound. What the order among ``lengths`` was, it still is.
     """
-    if not len(lengths.tokens):
-        return np.empty(0)
     shares = rank_shares(lengths.tokens, lengths.censored)
     # Of a bound, rank_shares gives the middle of what lies above it.
     shares = np.where(lengths.censored, 2.0 * shares - 1.0, shares)
-    levels, inverse = np.unique(shares, return_inverse=True)
-    ones = np.ones(len(own.tokens))
-    moved: Floats = weighted_quantiles(own.tokens, own.censored, ones, levels.tolist())[inverse]
-    return moved
+    return lengths_at(shares, own.tokens, own.censored)
