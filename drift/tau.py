@@ -41,7 +41,7 @@ def kendall_tau(
     censored: Sequence[bool] | Bools | None = None,
     confidence: float = 0.95,
 ) -> Tau:
-    """tau-b of ``scores`` (higher = longer) and ``tokens``, both of shape [n]; O(n log^2 n).
+    """tau-b of ``scores`` (higher = longer) and ``tokens``, both of shape [n]; O(n log n).
 
     ``censored[i]`` makes ``tokens[i]`` a lower bound. Pairs censored on both sides, and pairs whose
     bound does not pass the other's length, are left out; without censoring the value is the usual

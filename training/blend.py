@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ranker.blend import BlendModel
 from ranker.metrics import decided, order
 from ranker.prediction import LengthModel, Prediction
 from ranker.scale import Scale
-from ranker.validation import fold_numbers
 from training.sources import Lengths
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
-_FOLDS = 5
 _MOST_ROWS = 1500  # 1.1 million pairs: the weights are known far better than they matter
 _LEAST_WEIGHT = 0.01  # a part that is hardly heard costs as much time as one that is
 
 
 @dataclass(frozen=True, slots=True)
 class BlendFit:
-    """``weights`` add up to 1; 0 is that of a part that adds nothing. ``tau`` (Kendall's tau-b) is
-    measured on the rows of the fit, ``held_out_tau`` is the mean over folds that the weights were
-    not fitted on, ``part_taus`` are those of each part alone.
+    """``weights`` add up to 1; 0 is that of a part that adds nothing. ``tau`` (Kendall's tau-b) and
+    ``part_taus``, those of each part alone, are measured on the rows of the fit.
     """
 
     weights: tuple[float, ...]
     scales: tuple[Scale, ...]
     tau: float
-    held_out_tau: float
     part_taus: tuple[float, ...]
 
     @property
@@ -60,15 +54,13 @@ class BlendFit:
         return model.combine(kept) if isinstance(model, BlendModel) else kept[0]
 
 
-def fit_blend(
-    predictions: Sequence[Prediction], lengths: Lengths, *, groups: ArrayLike | None = None
-) -> BlendFit:
+def fit_blend(predictions: Sequence[Prediction], lengths: Lengths) -> BlendFit:
     """Weights for the parts whose ``predictions`` of the same validation rows are given.
 
     Scores are brought to mean 0 and spread 1; the weights are those of a logistic regression on
     pairs, ``P(i longer than j) = sigmoid(weights . (scores_i - scores_j))`` (Bradley & Terry 1952),
     over pairs whose order is decided, none below 0. With one number per part there is little to
-    overfit. Rows of one prompt share a number in ``groups``. Nothing is random.
+    overfit. Nothing is random.
 
     Raises ``ValueError`` when there is no part, the rows differ in number, a score is not finite,
     or no two lengths are in a known order.
@@ -82,12 +74,10 @@ def fit_blend(
     scales = tuple(_scale(column) for column in raw.T)
     scores = np.column_stack([scale(column) for scale, column in zip(scales, raw.T, strict=True)])
     weights = _weights(scores, y, c)
-    group = np.arange(len(y)) if groups is None else np.asarray(groups, dtype=np.int64)
     return BlendFit(
         tuple(float(weight) for weight in weights),
         scales,
         _tau(scores @ weights, y, c),
-        _held_out(scores, y, c, group),
         tuple(_tau(column, y, c) for column in scores.T),
     )
 
@@ -100,20 +90,6 @@ def _scale(scores: Floats) -> Scale:
 
 def _tau(scores: Floats, tokens: Floats, censored: NDArray[np.bool_]) -> float:
     return order(scores, tokens, censored, resamples=0).tau
-
-
-def _held_out(scores: Floats, y: Floats, c: NDArray[np.bool_], groups: Ints) -> float:
-    fold = fold_numbers(scores.mean(axis=1), groups, min(_FOLDS, len(np.unique(groups))))
-    taus = []
-    for held in np.unique(fold):
-        out = fold == held
-        try:
-            weights = _weights(scores[~out], y[~out], c[~out])
-        except ValueError:  # too few rows are left to say anything
-            continue
-        taus.append(_tau(scores[out] @ weights, y[out], c[out]))
-    known = [tau for tau in taus if not math.isnan(tau)]
-    return float(np.mean(known)) if known else math.nan
 
 
 def _weights(scores: Floats, y: Floats, c: NDArray[np.bool_]) -> Floats:

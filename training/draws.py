@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 
 from training.sources import Example
 
+#: Draws of a prompt that are looked at, the first ones: a log may hold "hi" ten thousand times, and
+#: every draw is a column, which is compared with every other.
+MOST_DRAWS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Draws:
     """``tokens`` [prompts, draws], NaN where a prompt has fewer, ``censored`` the same shape;
-    ``first`` [prompts] is the row of each prompt's first draw."""
+    ``first`` [prompts] is the row of each prompt's first draw. At most ``MOST_DRAWS`` each."""
 
     first: NDArray[np.int64]
     tokens: NDArray[np.float64]
@@ -25,7 +29,9 @@ class Draws:
         """Draws in the order of the rows; a prompt is what one model was asked."""
         rows: dict[tuple[str, str], list[int]] = {}
         for i, e in enumerate(examples):
-            rows.setdefault((e.model, e.prompt), []).append(i)
+            drawn = rows.setdefault((e.model, e.prompt), [])
+            if len(drawn) < MOST_DRAWS:
+                drawn.append(i)
         most = max(map(len, rows.values()), default=0)
         tokens = np.full((len(rows), most), np.nan)
         censored = np.zeros((len(rows), most), np.bool_)

@@ -53,7 +53,8 @@ def not_english(prompt: str) -> bool:
     """Whether 5% or more of the first 2,000 characters are outside ASCII. Says nothing of languages
     that need no others, but of most it does."""
     text = prompt[:_LOOK_AT]
-    return sum(character > "\x7f" for character in text) >= 0.05 * max(1, len(text))
+    outside = len(text) - len(text.encode("ascii", "ignore"))
+    return outside >= 0.05 * max(1, len(text))
 
 
 def slices(examples: Sequence[Example]) -> dict[str, Members]:

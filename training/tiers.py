@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ranker.prediction import LengthModel, Prediction
 from training.blend import fit_blend
 from training.config import BLEND, ENCODER, LEXICAL, TrainConfig
-from training.draws import prompt_numbers
 from training.encoder.config import EncoderConfig
 from training.encoder.watch import Step, unwatched
 from training.lexical import fit_lexical
@@ -71,7 +70,7 @@ def fit_tiers(
         metrics["encoder.int8.tau_to_torch"] = kept
     parts = tuple(fitted.values())
     told = [said_of(part, held, served_model) for part in parts]
-    blend = fit_blend(told, Lengths.of(held), groups=prompt_numbers(held))
+    blend = fit_blend(told, Lengths.of(held))
     return FittedModel(
         blend.model(parts),
         blend.said(parts, told),

@@ -2,7 +2,7 @@
 
 Each outcome's concordant, decided and untied pairs within the window are kept; a new outcome meets
 the others once, the oldest takes its pairs with it. That is O(window) additions an outcome in place
-of O(n log^2 n) for a new count, and :func:`drift.tau.kendall_tau`'s numbers, interval included.
+of O(n log n) for a new count, and :func:`drift.tau.kendall_tau`'s numbers, interval included.
 Outcomes wait until somebody asks, because arrays are worked on by the dozen at little more cost.
 """
 

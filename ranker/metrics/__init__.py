@@ -4,7 +4,8 @@ from ranker.metrics.ceiling import Ceiling, Share, ceiling, share_of_ceiling
 from ranker.metrics.coverage import coverage
 from ranker.metrics.order import Order, order
 from ranker.metrics.paired import Difference, paired
-from ranker.metrics.pairs import Pairs, decided, order_of
+from ranker.metrics.pairs import Pairs, decided
+from ranker.metrics.partners import Partners
 from ranker.metrics.thirds import short_long, thirds
 
 __all__ = [
@@ -12,12 +13,12 @@ __all__ = [
     "Difference",
     "Order",
     "Pairs",
+    "Partners",
     "Share",
     "ceiling",
     "coverage",
     "decided",
     "order",
-    "order_of",
     "paired",
     "share_of_ceiling",
     "short_long",

@@ -126,7 +126,7 @@ def _sample(
     """Prompts with several draws, and how often each counts, [1 + resamples, prompts]: in the
     first row once each."""
     several = np.flatnonzero(np.count_nonzero(~np.isnan(tokens), axis=1) > 1)
-    rows, _ = resampling.part(np.arange(len(several)), most_prompts, rng)
+    rows = resampling.part(np.arange(len(several)), most_prompts, rng).rows
     weights = np.ones((1 + resamples, len(rows)), np.float32)
     if len(rows):
         weights[1:] = resampling.weights(rows, resamples, rng)

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranker.metrics import resampling
-from ranker.metrics.pairs import Pairs, decided, order_of, ratio
+from ranker.metrics.pairs import Pairs, ratio
+from ranker.metrics.partners import Partners
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-_BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,14 @@ def order(
 
     Pairs whose order in length is unknown because of a censored side are left out. The interval is
     a percentile bootstrap over rows (Efron 1979) drawn with ``seed``, on at most ``most_rows``
-    rows (a random part, the interval then narrowed to the full number by the square-root law).
-    ``clusters`` marks rows that are drawn together, as all answers to one prompt must be: they
-    share its difficulty, and taken for independent they would make the interval too narrow.
+    rows (a random part, see :func:`ranker.metrics.resampling.part`; the interval then narrowed to
+    the full number by the square-root law). ``clusters`` marks rows that are drawn together, as all
+    answers to one prompt must be: they share its difficulty, and taken for independent they would
+    make the interval too narrow.
 
     Raises ``ValueError`` when the shapes differ, a number is not finite, or an option is out of
-    range. Time and memory of the interval grow with the square of the rows.
+    range. Time and memory grow as ``n log n`` and ``n``; those of the interval with the square of
+    its rows.
     """
     resampling.check(resamples, confidence, most_rows)
     s, y, c = checked(scores, tokens, censored)
@@ -62,25 +64,28 @@ def order(
     low, high = math.nan, math.nan
     if resamples and not math.isnan(tau):
         rng = np.random.default_rng(seed)
-        rows, too_wide = resampling.part(number, most_rows, rng)
-        weights = resampling.weights(number[rows], resamples, rng)
-        taus = Pairs.of_scores(s[rows]).taus(Pairs.of(y[rows], c[rows]), weights)
-        low, high = resampling.interval(taus, confidence, tau, too_wide)
+        part = resampling.part(number, most_rows, rng)
+        weights = part.weights(number, resamples, rng)
+        taus = Pairs.of_scores(s[part.rows]).taus(Pairs.of(y[part.rows], c[part.rows]), weights)
+        centre = math.nan if part.whole else tau
+        low, high = resampling.interval(taus, confidence, centre, part.too_wide)
     return Order(tau, low, high, accuracy, len(s), pairs)
 
 
 def point(scores: Floats, tokens: Floats, censored: Bools) -> tuple[float, float, int]:
-    """tau-b, share of pairs in the right order, and number of pairs whose order is known."""
-    sums = np.zeros(4)
-    for start in range(0, len(scores), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        (longer, known), found = decided(tokens, censored, rows), order_of(scores, rows)
-        parts = (found * longer, np.abs(found) * known, np.abs(longer), known)
-        sums += [float(part.sum(dtype=np.float64)) for part in parts]
-    tau = float(ratio(*sums[:3]))
+    """tau-b, share of pairs in the right order, and number of pairs whose order is known.
+
+    Exact, of all rows: O(n log n) time, O(n) memory.
+    """
+    found = Partners.of(scores, tokens, censored)
+    each = (found.concordant, found.discordant, found.tied, found.equal, found.parted)
+    # Every pair was counted by both of its rows.
+    right, wrong, tied, equal, parted = (int(part.sum()) // 2 for part in each)
+    decided = right + wrong + tied
+    tau = float(ratio(*np.array([right - wrong, right + wrong + parted, decided], np.float64)))
     # A pair with equal scores is half right, and adds nothing to the concordance.
-    accuracy = 0.5 * (1.0 + float(sums[0] / sums[2])) if sums[2] else math.nan
-    return tau, accuracy, round(sums[3] - np.count_nonzero(~censored)) // 2  # no pair with itself
+    accuracy = 0.5 * (1.0 + (right - wrong) / decided) if decided else math.nan
+    return tau, accuracy, decided + equal
 
 
 def checked(

@@ -54,13 +54,13 @@ def paired(
     if not resamples or math.isnan(value):
         return Difference(tau_a, tau_b, value, math.nan, math.nan, math.nan)
     rng = np.random.default_rng(seed)
-    rows, too_wide = resampling.part(number, most_rows, rng)
-    weights = resampling.weights(number[rows], resamples, rng)
-    lengths = Pairs.of(y[rows], c[rows])
-    gaps = _taus(a[rows], lengths, weights) - _taus(b[rows], lengths, weights)
+    part = resampling.part(number, most_rows, rng)
+    weights = part.weights(number, resamples, rng)
+    lengths = Pairs.of(y[part.rows], c[part.rows])
+    gaps = _taus(a[part.rows], lengths, weights) - _taus(b[part.rows], lengths, weights)
     gaps = gaps[np.isfinite(gaps)]
-    if too_wide > 1.0 and len(gaps):
-        gaps = value + (gaps - np.median(gaps)) / too_wide
+    if not part.whole and len(gaps):
+        gaps = value + (gaps - np.median(gaps)) / part.too_wide
     low, high = resampling.interval(gaps, confidence)
     beside = min(np.count_nonzero(gaps <= 0.0), np.count_nonzero(gaps >= 0.0))
     p = min(1.0, 2.0 * (int(beside) + 1) / (len(gaps) + 1))

@@ -13,14 +13,14 @@ Bools = NDArray[np.bool_]
 Matrix = NDArray[np.float32]
 
 
-def decided(tokens: Floats, censored: Bools, rows: slice = slice(None)) -> tuple[Matrix, Bools]:
+def decided(tokens: Floats, censored: Bools) -> tuple[Matrix, Bools]:
     """Of pairs of lengths, which is the longer, and whether that is known.
 
-    Both ``[rows, n]``: 1 where the row's length is the longer, -1 where it is the shorter, 0 for
+    Both ``[n, n]``: 1 where the row's length is the longer, -1 where it is the shorter, 0 for
     equal and for unknown ones. A bound says who is longer only once it has reached the other's
     length; at equality the one that was cut off is the longer. Two bounds say nothing.
     """
-    yi, ci = tokens[rows, None], censored[rows, None]
+    yi, ci = tokens[:, None], censored[:, None]
     longer = yi > tokens[None, :]
     shorter = yi < tokens[None, :]
     equal = ~longer & ~shorter
@@ -32,11 +32,6 @@ def decided(tokens: Floats, censored: Bools, rows: slice = slice(None)) -> tuple
     sign[equal & one_side & ci] = 1.0
     sign[equal & one_side & censored[None, :]] = -1.0
     return sign, both_known | (sign != 0.0)
-
-
-def order_of(scores: Floats, rows: slice = slice(None)) -> Matrix:
-    """``[rows, n]``: 1 where the row has the higher score, -1 where the lower, 0 where equal."""
-    return np.sign(scores[rows, None] - scores[None, :]).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +49,7 @@ class Pairs:
     @classmethod
     def of_scores(cls, scores: Floats) -> Pairs:
         """A score is always known."""
-        order = order_of(scores)
+        order = np.sign(scores[:, None] - scores[None, :]).astype(np.float32)
         return cls(order, np.ones_like(order))
 
     def taus(self, other: Pairs, weights: Matrix) -> Floats:

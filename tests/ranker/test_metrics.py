@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from ranker.metrics import coverage, order
+from ranker.metrics import coverage, order, resampling
 
 
 @settings(max_examples=50, deadline=None)
@@ -22,12 +22,6 @@ def test_tau_is_scipys_with_ties(rows):
     else:
         assert found.tau == pytest.approx(expected)
     assert found.pairs == len(rows) * (len(rows) - 1) // 2
-
-
-def test_blocks_do_not_change_the_number():
-    rng = np.random.default_rng(0)
-    s, y = rng.normal(size=2500), rng.integers(0, 300, 2500)
-    assert order(s, y, resamples=0).tau == pytest.approx(kendalltau(s, y).statistic)
 
 
 def test_pairs_that_nobody_can_order_are_left_out():
@@ -109,6 +103,35 @@ def test_a_part_of_the_rows_holds_whole_clusters():
     whole = order(score, tokens, clusters=prompt, seed=4)
     part = order(score, tokens, clusters=prompt, seed=4, most_rows=400)
     assert part.high - part.low == pytest.approx(whole.high - whole.low, rel=0.4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=60), st.integers(2, 100), st.integers())
+def test_a_part_is_small_holds_many_clusters_and_counts_for_them_whole(sizes, most, seed):
+    clusters = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    part = resampling.part(clusters, most, np.random.default_rng(abs(seed)))
+    assert np.all(np.diff(part.rows) > 0)
+    assert part.whole == (len(clusters) <= most) == (len(part.rows) == len(clusters))
+    assert len(part.rows) <= most
+    inside = np.unique(clusters[part.rows])
+    assert len(inside) >= min(len(sizes), most, resampling.LEAST_CLUSTERS)
+    counted = np.bincount(clusters[part.rows], part.counts, len(sizes))
+    assert counted[inside] == pytest.approx(np.array(sizes)[inside])
+    assert part.too_wide == pytest.approx(math.sqrt(len(sizes) / len(inside)))
+
+
+def test_a_prompt_that_everybody_asks_does_not_decide_the_interval_by_itself():
+    score, tokens, prompt = answers_of_one_prompt(200, 4, 5)
+    rng = np.random.default_rng(6)
+    hi = np.full(1500, prompt.max() + 1)  # of 2,300 rows
+    score = np.concatenate((score, np.full(1500, 0.2)))
+    tokens = np.concatenate((tokens, 0.5 + 0.1 * rng.normal(size=1500)))
+    prompt = np.concatenate((prompt, hi))
+    whole = order(score, tokens, clusters=prompt, seed=7)
+    for seed in range(4):
+        part = order(score, tokens, clusters=prompt, seed=seed, most_rows=1000)
+        assert part.low < part.tau < part.high
+        assert part.high - part.low == pytest.approx(whole.high - whole.low, rel=0.3)
 
 
 def test_coverage_counts_and_spreads_what_cannot_be_told():

@@ -28,7 +28,6 @@ def test_weights_follow_what_each_part_knows():
     assert fit.weights[2] < 0.06
     assert fit.tau > max(fit.part_taus) + 0.05
     assert fit.part_taus[0] == pytest.approx(kendalltau(parts[0].scores, lengths.tokens).statistic)
-    assert fit.held_out_tau == pytest.approx(fit.tau, abs=0.03)
     assert fit == fit_blend(parts, lengths)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from ranker.types import LEVELS, FinishReason, Forecast
-from training.draws import Draws, prompt_numbers
+from training.draws import MOST_DRAWS, Draws, prompt_numbers
 from training.slices import by_answer, by_novelty, by_slice, has_code, not_english, slices
 from training.sources import Example
 
@@ -103,3 +103,9 @@ def test_draws_stand_side_by_side():
     assert draws.several.tolist() == [True, False, False]
     assert prompt_numbers(rows).tolist() == [0, 1, 0, 0, 0]
     assert Draws.of([]).several.tolist() == []
+
+
+def test_of_a_prompt_that_everybody_asks_the_first_draws_count():
+    draws = Draws.of([example("b", 7), *(example("hi", tokens) for tokens in range(1000))])
+    assert draws.tokens.shape == (2, MOST_DRAWS)
+    assert draws.tokens[1].tolist() == list(range(MOST_DRAWS))

@@ -21,12 +21,11 @@ MOST = 8192
 class Buckets:
     """Bucket ``k`` holds lengths from ``k * size`` on; what is longer than ``most`` is in the last.
 
-    The score is the mean bucket, or with ``hard`` the likeliest one, which ties most prompts.
+    The score is the mean bucket.
     """
 
     size: int
     most: int = MOST
-    hard: bool = False
 
     @property
     def width(self) -> int:
@@ -41,4 +40,4 @@ class Buckets:
         return torch.nn.functional.cross_entropy(outputs, targets.long())
 
     def scores(self, outputs: Floats) -> Floats:
-        return class_scores(outputs, self.hard)
+        return class_scores(outputs)

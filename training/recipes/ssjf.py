@@ -42,18 +42,17 @@ class Regression:
 @dataclass(frozen=True, slots=True)
 class Classes:
     """Classes of length between ``edges``, weighed against their share; the score is the mean
-    class, or with ``hard`` the likeliest one."""
+    class."""
 
     edges: tuple[float, ...]
     weights: tuple[float, ...]
-    hard: bool = False
 
     @classmethod
-    def of(cls, tokens: Floats, *, hard: bool = False) -> Classes:
+    def of(cls, tokens: Floats) -> Classes:
         edges = np.unique(np.quantile(tokens, _PERCENTILES))
         counts = np.bincount(np.searchsorted(edges, tokens, side="right"), minlength=len(edges) + 1)
         weights = np.where(counts > 0, 1.0 / np.maximum(counts, 1), 0.0)
-        return cls(tuple(edges.tolist()), tuple((weights / weights.sum()).tolist()), hard)
+        return cls(tuple(edges.tolist()), tuple((weights / weights.sum()).tolist()))
 
     @property
     def width(self) -> int:
@@ -69,14 +68,11 @@ class Classes:
         return torch.nn.functional.cross_entropy(outputs, targets.long(), weight=weights)
 
     def scores(self, outputs: Floats) -> Floats:
-        return class_scores(outputs, self.hard)
+        return class_scores(outputs)
 
 
-def class_scores(outputs: Floats, hard: bool) -> Floats:
-    """Log odds of ascending classes [n, classes] -> the mean class, or the likeliest one, [n]."""
-    if hard:
-        likeliest: Floats = outputs.argmax(axis=1).astype(np.float64)
-        return likeliest
+def class_scores(outputs: Floats) -> Floats:
+    """Log odds of ascending classes [n, classes] -> the mean class, [n]."""
     odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))
     means: Floats = odds @ np.arange(outputs.shape[1]) / odds.sum(axis=1)
     return means
