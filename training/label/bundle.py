@@ -50,10 +50,10 @@ def more(
             has.setdefault(_question(row), []).append(row["output_tokens"])
     old = {question: tuple(tokens) for question, tokens in has.items()}
     come: list[dict[str, Any]] = []
-    for row in sorted(labels, key=lambda row: int(row["draw"])):
-        drawn = has.setdefault(_question(row), [])
-        come.append({**row, "draw": len(drawn)})
-        drawn.append(row["output_tokens"])
+    for label in sorted(labels, key=lambda label: int(label["draw"])):
+        drawn = has.setdefault(_question(label), [])
+        come.append({**label, "draw": len(drawn)})
+        drawn.append(label["output_tokens"])
     again = [row["output_tokens"] in old[_question(row)] for row in come if _question(row) in old]
     if again and all(again):
         raise ValueError("labels: these draws are in the file already; use another label --seed")
