@@ -121,7 +121,7 @@ def train(
     Examples:
       shortfirst train                               the bundled chat, about a minute
       shortfirst train --config lexical              the same, and fail when it gets worse
-      shortfirst train --config blend                with a fine-tuned encoder, 20 minutes
+      shortfirst train --config blend                with a fine-tuned encoder, 25 minutes
       shortfirst train --data log.parquet --served-model llama-3-8b
       shortfirst train --data log.parquet --pooled
       shortfirst train --tracking-uri http://mlflow.example:5000
