@@ -50,10 +50,13 @@ class Backwards(WordRanker):
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Wait for another thread; the test's own timeout ends it."""
+    """Wait for another thread, not for ever: a thread that waits on would hang the whole run."""
     tick = threading.Event()
-    while not true():
+    for _ in range(20_000):
+        if true():
+            return
         tick.wait(0.005)
+    raise AssertionError("what was waited for did not come")
 
 
 def answered(first: int, count: int, version: str = "1", served_model: str = "sharegpt") -> Ranked:
@@ -110,6 +113,9 @@ async def test_a_worse_challenger_is_told_of_once_on_a_real_server(beside, tmp_p
             answer = await server.stub.Rank(rank_pb2.RankRequest(items=items))
             assert answer.ranker.version == "1"  # only the champion's forecasts schedule
             assert [f.score for f in answer.forecasts] == [f.score for f in batch.forecasts]
+            # Told on a thread of its own; an outcome that is there before has no forecast to meet.
+            scored = first + 20
+            await asyncio.to_thread(until, lambda least=scored: shadower.counts["scored"] >= least)
             reported = [outcome_message(o) for o in lengths(first, 20)]
             request = rank_pb2.ReportOutcomesRequest(outcomes=reported)
             await server.stub.ReportOutcomes(request)
