@@ -91,7 +91,7 @@ def flat_line(results: Mapping[str, Result], sharegpt: ShareGpt) -> str:
     bound = smollm2.agreement()["test"].tau
     return (
         f"{own.name}: tau-b {row.tau:.2f} ({row.low:.2f} to {row.high:.2f}) on {row.rows} "
-        f"prompts, where two draws of one prompt agree at {bound:.2f}; its "
+        f"answers, where two draws of one prompt agree at {bound:.2f}; its "
         f"forecasts span {own.flatness.share:.0%} of what real lengths span ({chat.name}: "
         f"{chat.flatness.share:.0%}). Boost keeps the order of arrival at tau {kept[0]:.2f} "
         f"({kept[1]:.2f}); forecasts that are all alike keep it at 1"
