@@ -8,7 +8,7 @@ pooled when one engine's draw orders the other's about as well as its own second
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 from pathlib import Path
@@ -94,5 +94,9 @@ def main(engine: str, labels: Path, *, further: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    *options, name, path = sys.argv[1:]
-    main(name, Path(path), further=options == ["--more"])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--more", action="store_true", help="further draws; no row is replaced")
+    parser.add_argument("engine")
+    parser.add_argument("lengths", type=Path)
+    asked = parser.parse_args()
+    main(asked.engine, asked.lengths, further=asked.more)
