@@ -16,7 +16,9 @@ from ranker.types import Outcome
 
 class Learning:
     """Keeps the first outcomes while all is well; after ``reference_first`` of them, and at each
-    doubling up to ``reference_most``, it is time for a lesson. One at a time.
+    doubling up to ``reference_most``, it is time for a lesson. One at a time, and each is of the
+    outcomes up to that number, however many more came while the one before was worked on: what is
+    learned does not depend on how fast that goes.
 
     ``learnable`` is false when the last lesson gave nothing and no earlier one had either.
     """
@@ -25,7 +27,7 @@ class Learning:
         self.learnable = True
         self._key, self._config, self._school = key, config, school
         self._known = known
-        self._kept: list[Outcome] = []
+        self._kept: list[tuple[int, Outcome]] = []
         self._at = 0 if known else config.reference_first
         self._lesson: Lesson | None = None
         self._since: deque[Observation] = deque(maxlen=4 * config.reference_most)
@@ -40,17 +42,18 @@ class Learning:
         if not self._at:
             return None
         if len(self._kept) < self._config.reference_most:
-            self._kept.append(outcome)
+            self._kept.append((number, outcome))
         if self._lesson is not None or len(self._kept) < self._at:
             return None
-        good = self._kept
+        good = len(self._kept)
         if chart is not None:
             if state is not State.OK:
                 self._stop()  # what drifted must not become the reference
                 return None
-            good = good[: len(good) - chart.since_zero]  # nor what the chart has climbed by
-        kept = len(self._kept)
-        self._lesson = Lesson(self._key, self._config, tuple(good), outcome.arrival, number, kept)
+            good -= chart.since_zero  # nor what the chart has climbed by
+        of = tuple(outcome for _, outcome in self._kept[: max(0, min(good, self._at))])
+        due, last = self._kept[self._at - 1]
+        self._lesson = Lesson(self._key, self._config, of, last.arrival, due, self._at)
         if not self._school.deferred:
             return self._lesson
         self._school.waiting.append(self._lesson)
@@ -67,8 +70,8 @@ class Learning:
         self._known |= reference is not None
         self.learnable = self._known
         if reference is None:
-            self._kept = self._kept[lesson.kept // 2 :]
-        elif lesson.kept >= self._config.reference_most:
+            self._kept = self._kept[lesson.of // 2 :]
+        elif lesson.of >= self._config.reference_most:
             self._stop()
         else:
             self._at = min(2 * self._at, self._config.reference_most)

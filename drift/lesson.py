@@ -13,17 +13,17 @@ from ranker.types import Outcome
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
-    """``outcomes``: those of one series that are taken to be good, in arrival order. ``asked``: the
-    arrival of the outcome upon which it was time to learn, the ``number``-th; ``kept``: how many
-    were kept then.
+    """``outcomes``: those of one series that are taken to be good, in arrival order. ``due``: the
+    arrival of the outcome upon which it was time to learn, the ``number``-th of the series; ``of``:
+    how many were kept then, good or not.
     """
 
     key: Key
     config: MonitorConfig
     outcomes: Sequence[Outcome]
-    asked: float
+    due: float
     number: int
-    kept: int
+    of: int
 
     def learn(self) -> Reference | None:
         """``None`` when there is nothing to learn: too few, or no order. Pure."""

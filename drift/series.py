@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from drift.config import MonitorConfig
@@ -62,7 +63,7 @@ class Series:
         """A lesson that was put off has been worked on."""
         events = self.stream.learned(lesson, reference)
         if events and self._first:
-            self._describe()
+            self._describe(self._first[: lesson.number])
         return events
 
     def close(self, at: float, why: str) -> list[Event]:
@@ -114,10 +115,10 @@ class Series:
         # What drifted must not become what is usual.
         last = full and self.stream.state is State.OK
         if referenced or last or (first and len(self._first) >= self._enough):
-            self._describe()
+            self._describe(self._first)
         if full:
             self._first = None
 
-    def _describe(self) -> None:
-        self.baselines = Baselines.of(Columns.of(self._first or ()))
+    def _describe(self, outcomes: Sequence[Outcome]) -> None:
+        self.baselines = Baselines.of(Columns.of(outcomes))
         self.changes += 1

@@ -184,7 +184,7 @@ class Stream:
         before = [*known[: max(0, len(known) - len(since))], *since]
         self._charts.use(reference, before, len(since))
         text = (f"tau-b {reference.tau.value:.2f} over {reference.outcomes} outcomes",)
-        event = self._event("reference", lesson.asked, self.state, reference.tau, text)
+        event = self._event("reference", lesson.due, self.state, reference.tau, text)
         said = [replace(event, outcome=lesson.number)]
         if since and self._charts.crossed(self.state):  # what it would have said meanwhile
             said += self._look(self.recent[-1])

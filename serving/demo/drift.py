@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drift.config import MonitorConfig
 from drift.events import Event, read_events
 from drift.outcomes import OutcomeStore
 from drift.replay import Replayed, replay
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from ranker.types import Ranker
     from training.sources import Example
 
-#: Looks at the event log, a second apart, until it says what the outcomes come to.
-_LOOKS = 20
+#: Looks at the event log, so many seconds apart, until it says what it has to.
+_LOOKS, _APART_S = 100, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +71,24 @@ def watch(
 ) -> Watched:
     """Feed both kinds of traffic to the rank service that writes ``outcomes`` and ``events``.
 
-    ``healthy`` is told the state after the usual traffic.
+    ``healthy`` is told the state after the usual traffic. The timeline has a second between two
+    requests, in which the service learns what it measures by; here hundreds come in that second,
+    so the usual traffic waits for it. Else the alert would tell how fast this machine learns.
     """
     switched = len(usual.examples)
+    due = _lessons(MonitorConfig(), switched)
     for name, traffic, first in (("usual", usual, 0), ("different", different, switched)):
         total = len(traffic.examples)
-        feed.send(
-            traffic.examples,
-            name=name,
-            first=first,
-            seed=seed,
-            progress=lambda done, n=name, t=total: progress(n, done, t),  # type: ignore[misc]
-        )
+
+        def sent(done: int, name: str = name, total: int = total) -> None:
+            progress(name, done, total)
+            if name == "usual":
+                reached = [number for number in due if number <= done]
+                del due[: len(reached)]  # each is waited for once, learned or not
+                for number in reached:
+                    _wait_for(events, partial(_learned, number))
+
+        feed.send(traffic.examples, name=name, first=first, seed=seed, progress=sent)
         if name == "usual":
             state = _state(tuple(read_events(events)))
             healthy(state)
@@ -105,18 +113,35 @@ def _replayed(
     after the acknowledgement, from a thread of its own, so they are waited for."""
     store = OutcomeStore(outcomes, create=False)
     try:
-        seen = tuple(read_events(events))
-        found = _of(served_model, store, seen)
-        if _state(seen) != str(found.snapshot.state):
-            for _ in range(_LOOKS):
-                time.sleep(1.0)
-                seen = tuple(read_events(events))
-                if _state(seen) == str(found.snapshot.state):
-                    break
-            found = _of(served_model, store, seen)
+        found = _of(served_model, store, tuple(read_events(events)))
+        state = str(found.snapshot.state)
+        seen = _wait_for(events, lambda seen: _state(seen) == state)
+        return _of(served_model, store, seen), seen
     finally:
         store.close()
-    return found, seen
+
+
+def _wait_for(events: Path, said: Callable[[Sequence[Event]], bool]) -> tuple[Event, ...]:
+    """What is in the log once it has ``said`` something, or when that takes too long."""
+    for _ in range(_LOOKS):
+        seen = tuple(read_events(events))
+        if said(seen):
+            break
+        time.sleep(_APART_S)
+    return seen
+
+
+def _lessons(config: MonitorConfig, outcomes: int) -> list[int]:
+    """Numbers of the outcomes upon which the monitor learns a reference, up to ``outcomes``."""
+    at, due = config.reference_first, []
+    while at <= min(outcomes, config.reference_most):
+        due.append(at)
+        at *= 2
+    return due
+
+
+def _learned(number: int, events: Sequence[Event]) -> bool:
+    return any(event.kind == "reference" and event.outcome >= number for event in events)
 
 
 def _of(served_model: str, store: OutcomeStore, seen: tuple[Event, ...]) -> Replayed:

@@ -88,6 +88,28 @@ def test_a_reference_that_comes_late_sees_what_it_missed(stream):
     assert put_off.learned(lesson, lesson.learn()) == []  # a second time is for nothing
 
 
+@pytest.mark.parametrize("wait", [0, 150, 420])
+def test_what_came_while_a_lesson_took_its_time_is_not_learned(stream, wait):
+    rows = stream(800, 0.4, 1) + stream(100, 0.0, 2, start=800)
+    monitor = Monitor(CONFIG)
+    monitor.defer()
+    given, due = [], {}
+    for number, outcome in enumerate(rows, start=1):
+        monitor.update(outcome)
+        for lesson in monitor.lessons():
+            given.append(lesson)
+            due[number + wait] = lesson
+        if number in due:
+            monitor.learned(due[number], due[number].learn())
+    assert [lesson.number for lesson in given] == [400, 800]
+    assert [lesson.due for lesson in given] == [rows[399].arrival, rows[799].arrival]
+    for lesson, most in zip(given, (400, 800), strict=True):
+        # What the chart had climbed by is left out; nothing that came later is in.
+        assert list(lesson.outcomes) == rows[: len(lesson.outcomes)]
+        assert most - 100 <= len(lesson.outcomes) <= most
+    assert next(iter(monitor.baselines().values())).length.count in (400, 800)
+
+
 def test_a_lesson_of_a_series_that_is_over_is_for_nothing(stream):
     monitor = Monitor(CONFIG)
     monitor.defer()

@@ -71,7 +71,7 @@ def test_the_whole_loop(home: Path, tmp_path: Path):
     assert drift["different"]["tau_b"] < drift["usual"]["tau_b"] - 0.1
     assert (drift["state_before"], drift["false_alarms"]) == ("ok", 0)
     assert drift["state_after"] in ("degraded", "fcfs")
-    assert 0 < drift["alert_after_requests"] < 600
+    assert 0 < drift["alert_after_requests"] < 400
 
     page = Path(found["report"]).read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
