@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: FCFS first: what the others are compared with.
 BASELINE = "fcfs"
+#: How long an engine waits for a forecast.
+DEADLINE_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def start_engines(
             f"engine-{policy}",
             ["engine", "--policy", policy, "--boost", config.setting,
              "--rank-target", rank.address("grpc"), "--rank-model", rank_model,
-             "--rank-deadline-ms", "200", "--no-report" if imposed else "--report",
+             "--rank-deadline-ms", str(DEADLINE_MS), "--no-report" if imposed else "--report",
              "--max-num-seqs", str(config.max_num_seqs), "--threads", str(threads),
              "--kv-gib", str(config.kv_gib), "--grpc-port", "0", "--http-port", "0"],
         )

@@ -8,10 +8,13 @@ from typing import Any
 
 from engine.metrics import Latency, Timing
 from serving.burst.compare import PolicyResult, Ratio, ratio
-from serving.burst.session import Comparison
+from serving.burst.session import DEADLINE_MS, Comparison
 
 #: The headline: E2EL per output token, what length-aware schedulers report.
 PER_TOKEN: Callable[[Timing], float] = lambda timing: timing.per_token  # noqa: E731
+
+#: Share of requests without a forecast from which on the comparison is not one of policies.
+_BLIND = 0.05
 
 _LATENCIES: tuple[tuple[str, str, Callable[[Timing], float]], ...] = (
     ("per-token latency", "s/token", PER_TOKEN),
@@ -69,11 +72,18 @@ def losers(comparison: Comparison) -> float:
 def facts(comparison: Comparison) -> list[str]:
     """What the table alone does not say."""
     tau, efficiency = comparison.tau, comparison.efficiency
+    learned = comparison.learned
+    blind = [
+        f"{learned.unscored:.0%} of requests under {learned.policy} had no forecast: the rank "
+        f"service did not give one within {DEADLINE_MS} ms, so this machine had too much to do "
+        f"and the comparison says little"
+    ]
     return [
         f"Kendall tau-b of forecast and length on this burst: {tau.value:.2f} "
         f"({tau.low:.2f} to {tau.high:.2f}), {comparison.ranker}",
         f"SJF efficiency, burst replayed in the simulator (1 = true lengths known, 0 = fcfs): "
         f"{efficiency.e2el:.2f} of mean E2EL, {efficiency.per_token:.2f} of per-token latency",
+        *(blind if learned.unscored >= _BLIND else []),
     ]
 
 

@@ -22,7 +22,7 @@ from serving.burst.client import Lengths, Reply, Sampling
 from serving.burst.compare import PolicyResult, QueueDepth, compare, order, ratio
 from serving.burst.items import BurstConfig, Item, draw
 from serving.burst.session import Comparison, SessionConfig
-from serving.burst.table import as_dict, rows, verdict
+from serving.burst.table import as_dict, facts, rows, verdict
 
 FORECAST = Forecast(1.0, tuple(10.0 * (i + 1) for i in range(len(LEVELS))), "r", "1")
 
@@ -197,3 +197,13 @@ def test_the_verdict_says_who_lost_and_admits_a_defeat():
     columns, shown = rows(won)
     assert all(len(row) == len(columns) for row in shown)
     assert json.loads(json.dumps(as_dict(won)))["slower_share"] == pytest.approx(1 / 3)
+
+
+def test_a_comparison_without_forecasts_says_that_it_is_none():
+    slow = tuple(reply(0, i, 2 * i) for i in (1, 2, 3))
+    seeing = comparison(slow, slow)
+    blind = comparison(slow, (*slow[:2], reply(0, 3, 6, scored=False)))
+    assert not any("no forecast" in fact for fact in facts(seeing))
+    (said,) = (fact for fact in facts(blind) if "no forecast" in fact)
+    assert said.startswith("33% of requests under boost had no forecast")
+    assert "within 200 ms" in said
