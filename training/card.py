@@ -13,6 +13,7 @@ from training.sources import Data
 _KINDS = {
     "lexical": "hashed word n-grams and text features into a linear model and boosted trees",
     "encoder": "a transformer encoder, fine-tuned end to end",
+    "probe": "the state of a decoder after the prompt, and a ridge regression on that",
     "blend": "a blend of a lexical model and a fine-tuned transformer encoder",
 }
 _RANKERS = (

@@ -11,19 +11,22 @@ from ranker.novelty import NoveltyConfig
 from training import settings
 from training.encoder.config import EncoderConfig
 from training.lexical_config import LexicalConfig
+from training.probe.config import ProbeConfig
 
-LEXICAL, ENCODER, BLEND = "lexical", "encoder", "blend"
-TIERS = (LEXICAL, ENCODER, BLEND)
+LEXICAL, ENCODER, BLEND, PROBE = "lexical", "encoder", "blend", "probe"
+TIERS = (LEXICAL, ENCODER, BLEND, PROBE)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
     """``tier`` ``lexical`` trains in seconds and answers in well under a millisecond; ``encoder``
-    fine-tunes a transformer; ``blend`` trains both and listens to each as much as it deserves."""
+    fine-tunes a transformer; ``blend`` trains both and listens to each as much as it deserves;
+    ``probe`` reads the state of the served model itself, or of another decoder."""
 
     tier: str = LEXICAL
     lexical: LexicalConfig = field(default_factory=LexicalConfig)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    probe: ProbeConfig = field(default_factory=ProbeConfig)
     calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
     novelty: NoveltyConfig = field(default_factory=NoveltyConfig)
 
@@ -48,8 +51,10 @@ class TrainConfig:
         parts: dict[str, Mapping[str, object]] = {
             LEXICAL: self.lexical.params(),
             ENCODER: self.encoder.params(),
+            PROBE: self.probe.params(),
         }
-        kept = parts if self.tier == BLEND else {self.tier: parts[self.tier]}
+        tiers = (LEXICAL, ENCODER) if self.tier == BLEND else (self.tier,)
+        kept = {tier: parts[tier] for tier in tiers}
         flat = {f"{name}.{k}": v for name, params in kept.items() for k, v in params.items()}
         for name in ("calibration", "novelty"):
             flat |= {f"{name}.{k}": v for k, v in settings.flat(getattr(self, name)).items()}

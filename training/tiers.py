@@ -1,4 +1,4 @@
-"""What a ranker reads a prompt with: words, an encoder, or both."""
+"""What a ranker reads a prompt with: words, an encoder, both, or the served model itself."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 
 from ranker.prediction import LengthModel, Prediction
 from training.blend import fit_blend
-from training.config import BLEND, ENCODER, LEXICAL, TrainConfig
+from training.config import BLEND, ENCODER, LEXICAL, PROBE, TrainConfig
 from training.encoder.config import EncoderConfig
 from training.encoder.watch import Step, unwatched
 from training.lexical import fit_lexical
+from training.probe.config import ProbeConfig
 from training.said import said_of
 from training.sources import Example, Lengths, Progress, silent
 
 if TYPE_CHECKING:
     from training.encoder.fit import FittedEncoder
 
-#: Validation prompts on which the served form of an encoder is compared with the trained one.
+#: Validation prompts on which the served form of a network is compared with the trained one.
 _COMPARED = 200
 
 
@@ -68,6 +69,9 @@ def fit_tiers(
             examples, config.encoder, auxiliary, workdir, progress, watch
         )
         metrics["encoder.int8.tau_to_torch"] = kept
+    if config.tier == PROBE:
+        fitted[PROBE], found = _probe(examples, config.probe, auxiliary, progress)
+        metrics |= found
     parts = tuple(fitted.values())
     told = [said_of(part, held, served_model) for part in parts]
     blend = fit_blend(told, Lengths.of(held))
@@ -87,7 +91,7 @@ def lend_a_hand(
     workdir: Path | None = None,
 ) -> None:
     """What every process but the first does while that one is in :func:`fit_tiers` with the same
-    rows: its part of each batch of an encoder. Of the other tiers there is none to share."""
+    rows: its part of each batch of an encoder. Of the other tiers there is nothing to share."""
     if config.tier in (ENCODER, BLEND):
         _trained(examples, config.encoder, auxiliary, workdir)
 
@@ -107,10 +111,41 @@ def _encoder(
     fitted = _trained(examples, config, auxiliary, workdir, progress, watch)
     progress("Exporting the encoder", 0, 1)
     model = export(fitted.network, fitted.text)
-    held = list(dict.fromkeys(e.prompt for e in examples if e.split == "validation"))
-    kept = lost(model, fitted.network, held[:_COMPARED])["kendall"]
+    kept = lost(model, fitted.network, _compared(examples))["kendall"]
     progress("Exporting the encoder", 1, 1)
     return model, fitted.curve, kept
+
+
+def _probe(
+    examples: Sequence[Example],
+    config: ProbeConfig,
+    auxiliary: Sequence[Example],
+    progress: Progress,
+) -> tuple[LengthModel, Mapping[str, float]]:
+    """The model as it will serve, and numbers about it."""
+    from ranker.encoder.export import export_probe
+    from training.encoder.served_form import lost
+    from training.probe.decoder import located
+    from training.probe.fit import fit_probe
+
+    with located(config.backbone) as folder:
+        fitted = fit_probe(
+            examples, config, auxiliary=auxiliary, backbone=folder, progress=progress
+        )
+    progress("Exporting the decoder", 0, 1)
+    model = export_probe(fitted.network, fitted.text)
+    kept = lost(model, fitted.network, _compared(examples))["kendall"]
+    progress("Exporting the decoder", 1, 1)
+    return model, {
+        "probe.layer": float(fitted.layer),
+        "probe.penalty": fitted.penalty,
+        "probe.int8.tau_to_torch": kept,
+    }
+
+
+def _compared(examples: Sequence[Example]) -> list[str]:
+    held = list(dict.fromkeys(e.prompt for e in examples if e.split == "validation"))
+    return held[:_COMPARED]
 
 
 def _trained(

@@ -1,4 +1,4 @@
-"""Files of an encoder: the network in ONNX, the tokenizer in its own JSON."""
+"""Files of an encoder, or of a probe: the network in ONNX, the tokenizer in its own JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(model: EncoderModel) -> Files:
     }
 
 
-def read(bundle: Bundle) -> EncoderModel:
+def read(bundle: Bundle, kind: type[EncoderModel]) -> EncoderModel:
     from tokenizers import Tokenizer
 
     settings = bundle.json(_SETTINGS)
@@ -54,7 +54,7 @@ def read(bundle: Bundle) -> EncoderModel:
     network = bundle.data(_NETWORK)
     try:
         onnx.check(network)
-        model = EncoderModel(network, text, tuple(models))
+        model = kind(network, text, tuple(models))
         model.check()  # now, when it can be refused, and not with the first prompt
     except ValueError as error:
         bundle.refuse(_NETWORK, error)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ranker.artifact import blend, encoder, lexical
 from ranker.artifact.content import Bundle, Files, json_bytes
+from ranker.encoder.model import EncoderModel, ProbeModel
 from ranker.prediction import LengthModel
 
 _KIND = "model.json"
@@ -33,6 +34,7 @@ def _known() -> str:
 
 _KINDS: dict[str, tuple[Callable[[Any], Files], Callable[[Bundle], LengthModel]]] = {
     "lexical": (lexical.write, lexical.read),
-    "encoder": (encoder.write, encoder.read),
+    "encoder": (encoder.write, lambda bundle: encoder.read(bundle, EncoderModel)),
+    "probe": (encoder.write, lambda bundle: encoder.read(bundle, ProbeModel)),
     "blend": (lambda model: blend.write(model, write), lambda bundle: blend.read(bundle, read)),
 }

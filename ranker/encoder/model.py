@@ -84,6 +84,13 @@ class EncoderModel:
             raise ValueError("gives numbers that are not finite")
 
 
+@dataclass(frozen=True)
+class ProbeModel(EncoderModel):
+    """The same of a decoder: ``network`` is a :class:`ranker.encoder.probe.ProbeNetwork`."""
+
+    kind: ClassVar[str] = "probe"
+
+
 def _session(network: bytes) -> InferenceSession:
     import onnxruntime as ort
 

@@ -23,8 +23,9 @@ class EncoderText:
     """At most ``length`` tokens of a prompt, between the special tokens of the encoder.
 
     A prompt with more tokens keeps its first and its last ones, ``head_share`` of them from the
-    beginning, with a separator between the ends: instructions stand at either, a pasted document
-    in the middle. Very long prompts are cut by characters before they reach the tokenizer.
+    beginning, with the encoder's separator, if it has one, between the ends: instructions stand at
+    either, a pasted document in the middle. Very long prompts are cut by characters before they
+    reach the tokenizer.
     The tokenizer is copied; truncation and padding of its own are switched off. ``pad`` is the id
     that fills up a batch, found in the tokenizer when it is negative.
 
@@ -69,9 +70,11 @@ class EncoderText:
     def _framed(self, ids: list[int]) -> list[int]:
         before, after = list(self._before), list(self._after)
         if len(ids) > self.length - len(before) - len(after):
-            room = self.length - len(before) - 2 * len(after)
+            # More than one token is no separator but the end of a turn of chat.
+            between = after if len(after) == 1 else []
+            room = self.length - len(before) - len(after) - len(between)
             head = min(room - 1, max(1, int(room * self.head_share)))
-            ids = ids[:head] + after + ids[head - room :]
+            ids = ids[:head] + between + ids[head - room :]
         # Of a tokenizer without special tokens, a blank prompt would have nothing to read.
         return [*before, *ids, *after] or [self.pad]
 

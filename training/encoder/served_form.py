@@ -20,6 +20,7 @@ from ranker.encoder.text import padded
 
 if TYPE_CHECKING:
     from ranker.encoder.network import LengthNetwork
+    from ranker.encoder.probe import ProbeNetwork
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +28,7 @@ _BATCH = 32
 
 
 def lost(
-    model: EncoderModel, network: LengthNetwork, prompts: Sequence[str]
+    model: EncoderModel, network: LengthNetwork | ProbeNetwork, prompts: Sequence[str]
 ) -> Mapping[str, float]:
     """How far the scores of ``model`` are from those of the ``network`` it was exported from.
 
@@ -48,7 +49,9 @@ def lost(
     }
 
 
-def _exact(network: LengthNetwork, model: EncoderModel, prompts: Sequence[str]) -> Floats:
+def _exact(
+    network: LengthNetwork | ProbeNetwork, model: EncoderModel, prompts: Sequence[str]
+) -> Floats:
     import torch
 
     rows = model.text.ids(prompts)
