@@ -17,8 +17,8 @@ from ranker.types import Outcome
 class Learning:
     """Keeps the first outcomes while all is well; after ``reference_first`` of them, and at each
     doubling up to ``reference_most``, it is time for a lesson. One at a time, and each is of the
-    outcomes up to that number, however many more came while the one before was worked on: what is
-    learned does not depend on how fast that goes.
+    outcomes up to that number, however many more came while the one before was worked on, and
+    whatever happened to those.
 
     ``learnable`` is false when the last lesson gave nothing and no earlier one had either.
     """
@@ -29,6 +29,7 @@ class Learning:
         self._known = known
         self._kept: list[tuple[int, Outcome]] = []
         self._at = 0 if known else config.reference_first
+        self._scored = 0  # since the first one that is kept
         self._lesson: Lesson | None = None
         self._since: deque[Observation] = deque(maxlen=4 * config.reference_most)
 
@@ -41,17 +42,19 @@ class Learning:
             self._since.append(seen)
         if not self._at:
             return None
+        self._scored += 1
         if len(self._kept) < self._config.reference_most:
             self._kept.append((number, outcome))
         if self._lesson is not None or len(self._kept) < self._at:
             return None
-        good = len(self._kept)
+        good = self._at
         if chart is not None:
-            if state is not State.OK:
+            climbed, since = chart.since_zero, self._scored - self._at
+            if state is not State.OK and not 0 < climbed <= since:
                 self._stop()  # what drifted must not become the reference
                 return None
-            good -= chart.since_zero  # nor what the chart has climbed by
-        of = tuple(outcome for _, outcome in self._kept[: max(0, min(good, self._at))])
+            good = max(0, min(good, self._scored - climbed))  # nor what the chart has climbed by
+        of = tuple(outcome for _, outcome in self._kept[:good])
         due, last = self._kept[self._at - 1]
         self._lesson = Lesson(self._key, self._config, of, last.arrival, due, self._at)
         if not self._school.deferred:
@@ -71,6 +74,7 @@ class Learning:
         self.learnable = self._known
         if reference is None:
             self._kept = self._kept[lesson.of // 2 :]
+            self._scored -= lesson.of // 2
         elif lesson.of >= self._config.reference_most:
             self._stop()
         else:

@@ -15,7 +15,7 @@ from ranker.types import Outcome
 class Lesson:
     """``outcomes``: those of one series that are taken to be good, in arrival order. ``due``: the
     arrival of the outcome upon which it was time to learn, the ``number``-th of the series; ``of``:
-    how many were kept then, good or not.
+    how many kept ones there were by then, good or not.
     """
 
     key: Key

@@ -39,12 +39,16 @@ _ANSWERED = frozenset(
 )
 
 
+#: Seconds that a request waits for its forecast when nobody says otherwise.
+DEADLINE_S = 0.05
+
+
 @dataclass(frozen=True, slots=True)
 class RankClientConfig:
     """``deadline_s``: how long a request waits for its forecast before it goes unscored."""
 
     target: str
-    deadline_s: float = 0.05
+    deadline_s: float = DEADLINE_S
     breaker: BreakerConfig = field(default_factory=BreakerConfig)
     reporter: ReporterConfig = field(default_factory=ReporterConfig)
 

@@ -16,6 +16,14 @@ _KINDS = {
     "probe": "the state of a decoder after the prompt, and a ridge regression on that",
     "blend": "a blend of a lexical model and a fine-tuned transformer encoder",
 }
+_OURS = ("apache-2.0", "Apache-2.0, as shortfirst.")
+_LICENCES = {
+    "probe": (
+        "other",
+        "The files hold the weights of the decoder that it reads with, under the licence of that "
+        "model (the bundled SmolLM2: Apache-2.0); the rest is Apache-2.0, as shortfirst.",
+    )
+}
 _RANKERS = (
     "ranker", "tau-b", "95% interval", "pair accuracy", "at or below p50", "at or below p90"
 )  # fmt: skip
@@ -48,10 +56,11 @@ def card(
         ("slice", "rows", "tau-b", "95% interval"),
         [(s.name, f"{s.rows:,}", _number(s.tau), _interval(s.low, s.high)) for s in slices],
     )
+    licence, terms = _LICENCES.get(ranker.model.kind, _OURS)
     return f"""---
 tags: [output-length, learning-to-rank, llm-scheduling]
 library_name: shortfirst
-license: apache-2.0
+license: {licence}
 ---
 # {ranker.name}
 
@@ -78,7 +87,7 @@ Spread: {flat}.
 - Scores compare within one version only; between versions compare quantiles.
 
 ## Licence
-Apache-2.0, as shortfirst. The data have a licence of their own; none of their text is in the files,
+{terms} The data have a licence of their own; none of their text is in the files,
 which hold weights only.
 
 ## Use

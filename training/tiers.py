@@ -48,8 +48,8 @@ def fit_tiers(
     progress: Progress = silent,
     watch: Callable[[Step], None] = unwatched,
 ) -> FittedModel:
-    """Fit on the ``train`` rows; the ``validation`` rows say when an encoder is done and how much
-    each tier counts.
+    """Fit on the ``train`` rows; the ``validation`` rows say when an encoder is done, how deep a
+    probe reads and how much each tier counts.
 
     What tiers say of these is what they say for ``served_model``. ``auxiliary`` rows are other
     models' answers, or other turns. In ``workdir`` an encoder keeps the checkpoint that the same
@@ -70,7 +70,7 @@ def fit_tiers(
         )
         metrics["encoder.int8.tau_to_torch"] = kept
     if config.tier == PROBE:
-        fitted[PROBE], found = _probe(examples, config.probe, auxiliary, progress)
+        fitted[PROBE], found = _probe(examples, config.probe, auxiliary, workdir, progress)
         metrics |= found
     parts = tuple(fitted.values())
     told = [said_of(part, held, served_model) for part in parts]
@@ -120,6 +120,7 @@ def _probe(
     examples: Sequence[Example],
     config: ProbeConfig,
     auxiliary: Sequence[Example],
+    workdir: Path | None,
     progress: Progress,
 ) -> tuple[LengthModel, Mapping[str, float]]:
     """The model as it will serve, and numbers about it."""
@@ -128,7 +129,7 @@ def _probe(
     from training.probe.decoder import located
     from training.probe.fit import fit_probe
 
-    with located(config.backbone) as folder:
+    with located(config.backbone, workdir) as folder:
         fitted = fit_probe(
             examples, config, auxiliary=auxiliary, backbone=folder, progress=progress
         )

@@ -19,6 +19,7 @@ def write(model: EncoderModel) -> Files:
         "length": text.length,
         "head_share": text.head_share,
         "pad": text.pad,
+        "separated": text.separated,
         "models": list(model.models),
         "levels": list(LEVELS),
     }
@@ -41,9 +42,13 @@ def read(bundle: Bundle, kind: type[EncoderModel]) -> EncoderModel:
     length, pad = settings.get("length"), settings.get("pad")
     if not isinstance(length, int) or not isinstance(pad, int) or not 1 <= length <= _LONGEST:
         bundle.refuse(_SETTINGS, f"length and pad must be whole numbers, length at most {_LONGEST}")
+    separated = settings.get("separated", True)  # before there were probes, all were
+    if not isinstance(separated, bool):
+        bundle.refuse(_SETTINGS, "separated must be true or false")
     stored = bundle.text(_TOKENIZER)
     try:
-        text = EncoderText(Tokenizer.from_str(stored), length, settings.get("head_share", 0.0), pad)
+        share = settings.get("head_share", 0.0)
+        text = EncoderText(Tokenizer.from_str(stored), length, share, pad, separated)
         text.ids(_TRIAL)
     except (TypeError, ValueError) as error:
         bundle.refuse(_SETTINGS, error)

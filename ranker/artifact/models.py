@@ -35,6 +35,6 @@ def _known() -> str:
 _KINDS: dict[str, tuple[Callable[[Any], Files], Callable[[Bundle], LengthModel]]] = {
     "lexical": (lexical.write, lexical.read),
     "encoder": (encoder.write, lambda bundle: encoder.read(bundle, EncoderModel)),
-    "probe": (encoder.write, lambda bundle: encoder.read(bundle, ProbeModel)),
     "blend": (lambda model: blend.write(model, write), lambda bundle: blend.read(bundle, read)),
+    "probe": (encoder.write, lambda bundle: encoder.read(bundle, ProbeModel)),
 }

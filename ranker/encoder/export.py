@@ -68,6 +68,7 @@ Precision = Literal["int8", "fp32"]
 
 _OPSET = 18
 _BLOCK = 128  # weights, and activations, that share a range where a matrix has many
+_SCORE = "score."  # what the line of a probe is called there
 _TOLERANCE = 1e-3  # of the spread of an output; seen are 1e-5
 
 
@@ -94,7 +95,8 @@ def export_probe(network: ProbeNetwork, text: EncoderText) -> ProbeModel:
 
 
 def graph_of(network: LengthNetwork | ProbeNetwork) -> ModelProto:
-    """``network`` in fp32, for any number of rows and tokens, without traces of its origin."""
+    """``network`` in fp32, for any number of rows and tokens, without traces of its origin. Raises
+    ``ValueError`` when torch cannot write it."""
     import torch
 
     was_training = network.training
@@ -114,6 +116,9 @@ def graph_of(network: LengthNetwork | ProbeNetwork) -> ModelProto:
                 external_data=False,
                 opset_version=_OPSET,
             )
+    except RuntimeError as error:  # its own are of that kind
+        said = str(error).partition("\n")[0][:200]
+        raise ValueError(f"export: torch cannot write this network as ONNX ({said})") from error
     finally:
         network.train(was_training)
     assert program is not None
@@ -171,7 +176,8 @@ def in_int8(graph: ModelProto) -> bytes:
 
 
 def in_blocks(graph: ModelProto) -> bytes:
-    """The same with a range for each block of a matrix, of weights and of what they multiply."""
+    """The same with a range for each block of a matrix, of weights and of what they multiply; the
+    embeddings have one. The line that gives the score is left alone."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.matmul_nbits_quantizer import (
@@ -188,13 +194,19 @@ def in_blocks(graph: ModelProto) -> bytes:
             per_channel=True,
             weight_type=QuantType.QInt8,
         )
+        found = onnx.load(path)
+        line = [
+            node.name
+            for node in found.graph.node
+            if any(name.startswith(_SCORE) for name in node.input)
+        ]
         blocks = DefaultWeightOnlyQuantConfig(
             block_size=_BLOCK,
             is_symmetric=True,
             accuracy_level=4,  # activations in 8 bits
             bits=8,
         )
-        quantizer = MatMulNBitsQuantizer(onnx.load(path), algo_config=blocks)
+        quantizer = MatMulNBitsQuantizer(found, nodes_to_exclude=line, algo_config=blocks)
         quantizer.process()
         made: bytes = quantizer.model.model.SerializeToString(deterministic=True)
         return made

@@ -23,11 +23,11 @@ class EncoderText:
     """At most ``length`` tokens of a prompt, between the special tokens of the encoder.
 
     A prompt with more tokens keeps its first and its last ones, ``head_share`` of them from the
-    beginning, with the encoder's separator, if it has one, between the ends: instructions stand at
-    either, a pasted document in the middle. Very long prompts are cut by characters before they
-    reach the tokenizer.
-    The tokenizer is copied; truncation and padding of its own are switched off. ``pad`` is the id
-    that fills up a batch, found in the tokenizer when it is negative.
+    beginning: instructions stand at either end, a pasted document in the middle. Between them comes
+    what ends a text, when the ends are to be ``separated``; of a chat template that would end the
+    turn. Very long prompts are cut by characters before they reach the tokenizer. That is copied;
+    truncation and padding of its own are switched off. ``pad`` is the id that fills up a batch,
+    found in the tokenizer when it is negative.
 
     Raises ``ValueError`` when nothing would be left of a prompt, or ``head_share`` is not a share.
     """
@@ -36,6 +36,7 @@ class EncoderText:
     length: int = 128
     head_share: float = 0.625
     pad: int = -1
+    separated: bool = True
     _before: tuple[int, ...] = field(init=False, repr=False)
     _after: tuple[int, ...] = field(init=False, repr=False)
     _window: Window = field(init=False, repr=False)
@@ -48,7 +49,7 @@ class EncoderText:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         before, after = _specials(tokenizer)
-        least = len(before) + 2 * len(after) + 2
+        least = len(before) + len(after) * (2 if self.separated else 1) + 2
         if self.length < least:
             raise ValueError(f"encoder.length must be at least {least} tokens, got {self.length}")
         characters = self.length * _CHARACTERS_PER_TOKEN
@@ -70,8 +71,7 @@ class EncoderText:
     def _framed(self, ids: list[int]) -> list[int]:
         before, after = list(self._before), list(self._after)
         if len(ids) > self.length - len(before) - len(after):
-            # More than one token is no separator but the end of a turn of chat.
-            between = after if len(after) == 1 else []
+            between = after if self.separated else []
             room = self.length - len(before) - len(after) - len(between)
             head = min(room - 1, max(1, int(room * self.head_share)))
             ids = ids[:head] + between + ids[head - room :]

@@ -28,8 +28,9 @@ def train(
     config: Annotated[
         str,
         typer.Option(
-            help="A shipped configuration (lexical, encoder, blend, smollm2) or a TOML file. It "
-            "may name data and metrics to reach; a run that misses one is registered, not promoted."
+            help="A shipped configuration (lexical, encoder, blend, blend-alone, smollm2, "
+            "smollm2-probe) or a TOML file. It may name data and metrics to reach; a run that "
+            "misses one is registered, not promoted."
         ),
     ] = "",
     served_model: Annotated[
@@ -122,6 +123,7 @@ def train(
       shortfirst train                               the bundled chat, about a minute
       shortfirst train --config lexical              the same, and fail when it gets worse
       shortfirst train --config blend                with a fine-tuned encoder, 25 minutes
+      shortfirst train --config smollm2-probe        the bundled model says how long it will answer
       shortfirst train --data log.parquet --served-model llama-3-8b
       shortfirst train --data log.parquet --pooled
       shortfirst train --tracking-uri http://mlflow.example:5000

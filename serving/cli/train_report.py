@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from serving.cli import console, gate_table, tables
+from serving.cli.pace import Pace
 
 if TYPE_CHECKING:
     from training.pipeline import Result
@@ -34,6 +35,7 @@ def _show(result: Result) -> None:
         f"{len(result.data.split('test')):,} held-out prompts",
     )
     console.note(f"Forecasts: {result.flatness}.")
+    console.note(str(_pace(result)))
     if result.misses:
         columns = [f.name for f in fields(Miss)]
         rows = [list(asdict(miss).values()) for miss in result.misses]
@@ -46,7 +48,12 @@ def _show(result: Result) -> None:
         console.note(f"models:/{result.name}@{alias} is version {result.version}.")
 
 
+def _pace(result: Result) -> Pace:
+    return Pace.of(result.ranker, [e.prompt for e in result.data.split("test")])
+
+
 def _as_dict(result: Result) -> dict[str, Any]:
+    pace = _pace(result)
     return {
         "name": result.name,
         "version": result.version,
@@ -55,6 +62,8 @@ def _as_dict(result: Result) -> dict[str, Any]:
         "verdict": None if result.verdict is None else result.verdict.as_dict(),
         "missed": [asdict(miss) for miss in result.misses],
         "forecast_spread": result.flatness.share,
+        "ms_per_prompt": pace.typical,
+        "rank_deadline_ms": pace.deadline_ms,
         **{
             split: [dict(zip(tables.COLUMNS, row, strict=True)) for row in tables.rows(table)]
             for split, table in result.tables.items()

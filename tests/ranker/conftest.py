@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from ranker.blend import BlendModel
 from ranker.calibration import CalibrationConfig
 from ranker.length_ranker import LengthRanker
 from ranker.scale import Scale
-from ranker.types import FinishReason
+from ranker.types import LEVELS, FinishReason
 from training.config import TrainConfig
 from training.fit import train
 from training.lexical_config import LexicalConfig, TreeConfig
@@ -21,7 +22,7 @@ from training.sources import Example
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from ranker.encoder.model import EncoderModel
+    from ranker.encoder.model import EncoderModel, ProbeModel
     from ranker.encoder.network import LengthNetwork
     from ranker.encoder.text import EncoderText
 
@@ -122,6 +123,35 @@ def encoder(network: LengthNetwork, reading: EncoderText, graph: ModelProto) -> 
     from ranker.encoder.model import EncoderModel
 
     return EncoderModel(in_int8(graph), reading, network.models)
+
+
+@pytest.fixture(scope="session")
+def probe(reading: EncoderText) -> ProbeModel:
+    """A decoder of two layers that nobody trained, wider than a block, and a line through it."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxruntime")
+    from transformers import LlamaConfig, LlamaModel
+
+    from ranker.encoder.export import export_probe
+    from ranker.encoder.probe import Line, ProbeNetwork
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=192,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=320,
+        max_position_embeddings=32,
+        attn_implementation="eager",
+    )
+    rng = np.random.default_rng(0)
+    line = Line(
+        np.zeros(192), np.ones(192), rng.normal(size=192), 0.5, 1.5, np.linspace(1, 5, len(LEVELS))
+    )
+    network = ProbeNetwork(LlamaModel(config).eval(), line).eval()
+    return export_probe(network, replace(reading, separated=False))
 
 
 @pytest.fixture(scope="session")

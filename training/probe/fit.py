@@ -22,7 +22,14 @@ from training.encoder.precision import autocast_type
 from training.enough import enough
 from training.lists import lengths_at, rank_shares
 from training.probe.config import ProbeConfig
-from training.probe.decoder import chat_tokenizer, cut, layers, load_decoder, states
+from training.probe.decoder import (
+    chat_tokenizer,
+    cut,
+    layers,
+    load_decoder,
+    most_tokens,
+    states,
+)
 from training.sources import Example, Lengths, Progress, silent
 from training.targets import Targets, gather
 
@@ -72,18 +79,34 @@ def fit_probe(
     others = [e for e in auxiliary if e.split == "train" and config.auxiliary_weight > 0.0]
     targets = gather(own, others, config.auxiliary_weight)
     decoder = load_decoder(backbone)
-    most = int(getattr(decoder.config, "max_position_embeddings", config.length))
-    if config.length > most:
-        raise ValueError(
-            f"probe.length must be at most {most}, the positions of the decoder, "
-            f"got {config.length}"
-        )
-    if config.layer > layers(decoder):
-        raise ValueError(f"probe.layer must be at most {layers(decoder)}, got {config.layer}")
-    text = EncoderText(chat_tokenizer(backbone), config.length, config.head_share)
+    _refuse_what_does_not_fit(decoder, config)
+    try:
+        tokenizer = chat_tokenizer(backbone)
+        text = EncoderText(tokenizer, config.length, config.head_share, separated=False)
+    except ValueError as error:  # which speaks of an encoder
+        raise ValueError(str(error).replace("encoder.", "probe.", 1)) from None
     with _threads(config.threads):
         reader = _Reader(decoder, text, config, progress)
         return _fitted(reader, targets, len({e.prompt for e in own}), held, config)
+
+
+def _refuse_what_does_not_fit(decoder: PreTrainedModel, config: ProbeConfig) -> None:
+    most, deepest = most_tokens(decoder), layers(decoder)
+    if most is not None and config.length > most:
+        raise ValueError(
+            f"probe.length must be at most {most}, what every layer of the decoder sees, "
+            f"got {config.length}"
+        )
+    if not deepest:
+        raise ValueError(
+            "probe.backbone: words and one layer of the decoder have more than 2 GB in single "
+            "precision, which no artifact holds: take a smaller one"
+        )
+    if config.layer > deepest:
+        raise ValueError(
+            f"probe.layer must be at most {deepest}, what the decoder has and an artifact holds, "
+            f"got {config.layer}"
+        )
 
 
 def _fitted(
@@ -114,22 +137,23 @@ def _choose(
     rng = np.random.default_rng(config.seed)
     some = np.sort(rng.permutation(own)[: config.most_rows])
     every = range(1, layers(reader.decoder) + 1)
+    judge = validation.first(config.most_rows)
     known = reader.read([targets.prompts[i] for i in some], every)
-    seen = reader.read(validation.prompts, every)
+    seen = reader.read(judge.prompts, every)
     taus = [
         _best(
             known[:, i].astype(np.float64),
             targets.shares[some],
             targets.weights[some],
             seen[:, i].astype(np.float64),
-            validation,
+            judge,
         ).tau
         for i in range(len(every))
     ]
     good = max(taus) - config.slack
     layer = next(n for n, tau in zip(every, taus, strict=True) if tau >= good)
     reader.keep([targets.prompts[i] for i in some], known[:, layer - 1])
-    reader.keep(validation.prompts, seen[:, layer - 1])
+    reader.keep(judge.prompts, seen[:, layer - 1])
     return layer, tuple(taus)
 
 
@@ -145,6 +169,12 @@ class _Held:
     def of(cls, held: Sequence[Example]) -> _Held:
         prompts = list(dict.fromkeys(e.prompt for e in held))
         return cls(prompts, prompt_numbers(held), Lengths.of(held))
+
+    def first(self, prompts: int) -> _Held:
+        """Those of the first ``prompts`` prompts."""
+        kept = self.rows < prompts
+        lengths = Lengths(self.lengths.tokens[kept], self.lengths.censored[kept])
+        return _Held(self.prompts[:prompts], self.rows[kept], lengths)
 
     def tau(self, scores: Floats) -> float:
         """Of ``scores`` by prompt; 0 where they order nothing."""
@@ -206,7 +236,8 @@ class _Reader:
         self._kept: dict[str, NDArray[np.float16]] = {}
 
     def keep(self, prompts: Sequence[str], read: NDArray[np.float16]) -> None:
-        self._kept |= dict(zip(prompts, read, strict=True))
+        # Copies: a row that is looked at through all layers would keep them all.
+        self._kept |= {prompt: row.copy() for prompt, row in zip(prompts, read, strict=True)}
 
     def after(self, prompts: Sequence[str], layer: int) -> Floats:
         """[prompts, width] after the one layer that is read from now on."""

@@ -14,7 +14,7 @@ from ranker.calibration import CalibrationConfig
 from ranker.encoder.export import export_probe, graph_of
 from ranker.encoder.model import ProbeModel
 from ranker.encoder.text import padded
-from ranker.types import LEVELS
+from ranker.types import LEVELS, FinishReason
 from training.config import TrainConfig
 from training.encoder.served_form import lost
 from training.fit import train
@@ -89,6 +89,41 @@ def test_answers_elsewhere_help_and_test_rows_are_not_looked_at(fitted, rows, de
     np.testing.assert_array_equal(scores[0], scores[2])
 
 
+def test_draws_of_a_prompt_are_one_row_and_a_bound_is_no_length(rows, decoder_folder):
+    own = [dataclasses.replace(e, prompt=f"essay {e.id}") for e in rows[:2]]
+    twice = [*rows, *(dataclasses.replace(e, id=f"{e.id}-2") for e in rows)]
+    doubled = fit_probe(twice, QUICK, backbone=decoder_folder)
+    prompts = [e.prompt for e in (*rows[:20], *own)]
+    once = fit_probe(rows, QUICK, backbone=decoder_folder)
+    one, two = (_said(f.network, f.text, prompts)[0] for f in (once, doubled))
+    assert kendalltau(one, two).statistic > 0.95
+    # Cut at 30 tokens, all that is longer is only known to be.
+    cut = [
+        dataclasses.replace(
+            e, output_tokens=min(e.output_tokens, 30),
+            finish_reason=FinishReason.LENGTH if e.output_tokens > 30 else e.finish_reason,
+        )
+        for e in rows
+    ]  # fmt: skip
+    bounded = fit_probe(cut, QUICK, backbone=decoder_folder)
+    held = [e for e in rows if e.split == "validation"]
+    scores, logs, _ = _said(bounded.network, bounded.text, [e.prompt for e in held])
+    assert kendalltau(scores, [e.output_tokens for e in held]).statistic > 0.3
+    assert np.expm1(logs[:, LEVELS.index(0.9)]).max() > 30.0
+
+
+def test_few_rows_choose_the_layer_and_all_are_learned(rows, decoder_folder):
+    some = fit_probe(rows, dataclasses.replace(QUICK, most_rows=50), backbone=decoder_folder)
+    named = dataclasses.replace(QUICK, layer=some.layer)
+    whole = fit_probe(rows, named, backbone=decoder_folder)
+    prompts = [e.prompt for e in rows[:20]]
+    np.testing.assert_allclose(
+        _said(some.network, some.text, prompts)[0],
+        _said(whole.network, whole.text, prompts)[0],
+        atol=1e-3,
+    )
+
+
 def test_it_serves_as_it_was_fitted_and_comes_back_from_disk(fitted, tmp_path):
     model = export_probe(fitted.network, fitted.text)
     assert model.kind == "probe"
@@ -124,12 +159,15 @@ def test_what_it_cannot_do_is_said(rows, decoder_folder):
     two = [dataclasses.replace(e, model=f"m{i % 2}") for i, e in enumerate(rows)]
     with pytest.raises(ValueError, match="a probe is of one served model"):
         fit_probe(two, QUICK, backbone=decoder_folder)
-    with pytest.raises(ValueError, match=r"probe\.layer must be at most 3, got 4"):
+    with pytest.raises(ValueError, match=r"probe\.layer must be at most 3, .* got 4"):
         fit_probe(rows, dataclasses.replace(QUICK, layer=4), backbone=decoder_folder)
     with pytest.raises(ValueError, match=r"probe\.length must be at most 64"):
         fit_probe(rows, dataclasses.replace(QUICK, length=65), backbone=decoder_folder)
     with pytest.raises(ValueError, match="too few"):
         fit_probe(rows[:20], QUICK, backbone=decoder_folder)
+    elsewhere = dataclasses.replace(QUICK, backbone="no/such/decoder")
+    with pytest.raises(ValueError, match=r"probe\.backbone 'no/such/decoder'"):
+        train(rows, TrainConfig(tier="probe", probe=elsewhere), served_model="toy", name="p")
     for changes, text in (
         ({"length": 1}, "probe.length"),
         ({"head_share": 1.0}, "probe.head_share"),
