@@ -79,10 +79,10 @@ class EncoderText:
         return [*before, *ids, *after] or [self.pad]
 
 
-def padded(ids: Sequence[Sequence[int]], pad: int) -> tuple[Ids, Ids]:
-    """A batch as two arrays ``[rows, longest row]``: the ids filled up with ``pad``, and a mask
-    that is 1 where there is a token of the prompt."""
-    longest = max(map(len, ids), default=0)
+def padded(ids: Sequence[Sequence[int]], pad: int, least: int = 0) -> tuple[Ids, Ids]:
+    """A batch as two arrays ``[rows, longest row]``, ``least`` tokens long at least: the ids filled
+    up with ``pad``, and a mask that is 1 where there is a token of the prompt."""
+    longest = max(least, *map(len, ids), 0)
     filled = np.full((len(ids), longest), pad, dtype=np.int64)
     mask = np.zeros((len(ids), longest), dtype=np.int64)
     for row, tokens in enumerate(ids):

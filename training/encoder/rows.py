@@ -37,6 +37,11 @@ class Rows:
         """Tokens of each prompt as the encoder reads it."""
         return np.array([len(ids) for ids in self.ids], dtype=np.int64)
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt."""
+        return max(map(len, self.ids), default=0)
+
     def digest(self) -> str:
         """Changes when anything in the rows does; reveals no prompt."""
         sha = hashlib.sha256()

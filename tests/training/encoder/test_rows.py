@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from ranker.encoder.text import EncoderText
 from ranker.types import FinishReason
-from training.encoder.batches import epoch_batches, share, sorted_batches
-from training.encoder.rows import aligned, make_rows
+from training.encoder.batches import epoch_batches, inputs, share, sorted_batches
+from training.encoder.rows import Rows, aligned, make_rows
 from training.sources import Example, Lengths
 
 
@@ -96,3 +97,18 @@ def test_a_row_weighs_as_its_heaviest_draw(text):
     own.append(replace(example("y", 9), weight=0.125))
     rows = make_rows([own, [example("y", 1, "c")]], [1.0, 0.5], text)
     assert rows.weights.tolist() == [0.5, 0.125, 0.5]
+
+
+def test_batches_come_in_few_lengths_and_never_longer_than_the_longest_prompt():
+    rows = Rows(
+        [[1] * size for size in (3, 9, 16, 17, 21)],
+        *(np.zeros((5, 1), kind) for kind in (float, bool, bool)),
+        np.ones(5),
+        np.zeros(5, np.int64),
+    )
+    device = torch.device("cpu")
+    for index, tokens in (([0], 8), ([0, 1], 16), ([2], 16), ([3, 0], 21), ([4], 21)):
+        found = inputs(rows, np.array(index), 7, device)
+        assert found.ids.shape == (len(index), tokens)
+        assert found.mask.sum(dim=1).tolist() == [len(rows.ids[i]) for i in index]
+        assert torch.all((found.ids == 7) == (found.mask == 0))
