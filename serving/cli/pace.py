@@ -57,7 +57,7 @@ class Pace:
             return f"{said}."
         return (
             f"{said}, and an engine waits {_WAITS_MS} ms for a forecast: start engines with "
-            f"--rank-deadline-ms {self.deadline_ms}, or they go by order of arrival."
+            f"--rank-deadline-ms {self.deadline_ms}, or what comes together goes unscored."
         )
 
 
