@@ -100,6 +100,10 @@ def run(
         running = serve(children, home, config, quick)
         with feeding(running.target, SERVED_MODEL, time.time() - _PAST_S) as feed:
             usual = _send(feed, traffic.usual)
+            if len(usual) >= MonitorConfig().reference_first:
+                running.wait(  # else hundreds of new requests come before anything is measured
+                    lambda: bool(running.history("reference")), "a reference of the usual traffic"
+                )
             calm = [e for e in running.history("state") if e.after in ("degraded", "fcfs")]
             say(f"{len(traffic.usual):,} requests of usual traffic: {len(calm)} alarms")
             shifted = Shifted(running, feed, traffic.shifted, config.gather, say)

@@ -14,8 +14,8 @@ from serving.processes import ServiceFailed
 from training.sources import Example
 
 _CHUNK = 25
-#: While the challenger is tried, requests come slowly enough to be scored; else a little faster, so
-#: that not too many pass by before what they bring about is told.
+#: Until the alert requests come slowly enough for it to be told, and while the challenger is tried
+#: for them to be scored; while outcomes are gathered they come four times as fast.
 _PAUSE_S = 0.2
 #: How long a phase that has all it asked for may take to notice, before more is sent.
 _NOTICE_S = 5.0
@@ -55,7 +55,7 @@ class Shifted:
             enough = phase is Phase.GATHERING and self.sent - self.alert > self.gather
             if enough and self._rest(_NOTICE_S):
                 continue
-            self._rest(_PAUSE_S if phase is Phase.TRAINED else _PAUSE_S / 4)
+            self._rest(_PAUSE_S / 4 if phase is Phase.GATHERING else _PAUSE_S)
             chunk = self.examples[self.sent : self.sent + _CHUNK]
             if not chunk:
                 if not self._rest(_PATIENCE_S):
