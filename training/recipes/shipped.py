@@ -77,10 +77,11 @@ def write(path: Path, results: Mapping[str, Fitted]) -> None:
 
 def main(cache: Path, out: Path = _HERE) -> None:
     """Add the results in ``cache`` to those of the package, in place of older ones of a recipe on
-    the same rows."""
+    the same rows: says which, since a cache from before keys changed would replace what counts."""
     published = {recipe.name for recipe in RECIPES}
     store = Store(cache)
     results = Shipped(out).all()
+    replaced: dict[str, str] = {}
     for path in sorted(cache.glob("*.json")):
         fitted = store.get(path.stem)
         if fitted is None or fitted.recipe not in published:
@@ -93,10 +94,13 @@ def main(cache: Path, out: Path = _HERE) -> None:
         ]
         for key in old:
             del results[key]
+            replaced[key] = path.stem
         results[path.stem] = fitted
     write(out, results)
     for key, fitted in results.items():
         print(json.dumps({"key": key, "recipe": fitted.recipe, "minutes": fitted.minutes}))
+    for key, by in replaced.items():
+        print(json.dumps({"replaced": key, "by": by}), file=sys.stderr)
 
 
 if __name__ == "__main__":
