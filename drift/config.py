@@ -101,6 +101,14 @@ class MonitorConfig:
             raise ValueError(f"monitor.useful_tau must lie in [0, 1), got {self.useful_tau}")
 
     @property
+    def lessons(self) -> tuple[int, ...]:
+        """After how many outcomes a reference is learned, ascending."""
+        at = [self.reference_first]
+        while at[-1] < self.reference_most:
+            at.append(min(2 * at[-1], self.reference_most))
+        return tuple(at)
+
+    @property
     def of_slices(self) -> MonitorConfig:
         """For the series of a slice: the same chart at the same rate of false alarms, in outcomes
         of its own, and cheaper looks."""

@@ -78,7 +78,7 @@ class Learning:
         elif lesson.of >= self._config.reference_most:
             self._stop()
         else:
-            self._at = min(2 * self._at, self._config.reference_most)
+            self._at = next(at for at in self._config.lessons if at > self._at)
         return since
 
     def _stop(self) -> None:

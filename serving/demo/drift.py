@@ -76,7 +76,7 @@ def watch(
     so the usual traffic waits for it. Else the alert would tell how fast this machine learns.
     """
     switched = len(usual.examples)
-    due = _lessons(MonitorConfig(), switched)
+    due = [number for number in MonitorConfig().lessons if number <= switched]
     for name, traffic, first in (("usual", usual, 0), ("different", different, switched)):
         total = len(traffic.examples)
 
@@ -113,10 +113,11 @@ def _replayed(
     after the acknowledgement, from a thread of its own, so they are waited for."""
     store = OutcomeStore(outcomes, create=False)
     try:
-        found = _of(served_model, store, tuple(read_events(events)))
+        known = tuple(read_events(events))
+        found = _of(served_model, store, known)
         state = str(found.snapshot.state)
         seen = _wait_for(events, lambda seen: _state(seen) == state)
-        return _of(served_model, store, seen), seen
+        return (found if seen == known else _of(served_model, store, seen)), seen
     finally:
         store.close()
 
@@ -129,15 +130,6 @@ def _wait_for(events: Path, said: Callable[[Sequence[Event]], bool]) -> tuple[Ev
             break
         time.sleep(_APART_S)
     return seen
-
-
-def _lessons(config: MonitorConfig, outcomes: int) -> list[int]:
-    """Numbers of the outcomes upon which the monitor learns a reference, up to ``outcomes``."""
-    at, due = config.reference_first, []
-    while at <= min(outcomes, config.reference_most):
-        due.append(at)
-        at *= 2
-    return due
 
 
 def _learned(number: int, events: Sequence[Event]) -> bool:

@@ -18,7 +18,7 @@ from ranker.types import Forecast, Outcome
 from serving.cli.training_data import Wanted
 from serving.drift_loop.config import RANKER, SERVED_MODEL, LoopDemoConfig
 from serving.drift_loop.feed import Feed, feeding
-from serving.drift_loop.service import serve
+from serving.drift_loop.service import Running, serve
 from serving.drift_loop.shifted import Shifted
 from serving.drift_loop.traffic import LoopTraffic, other_traffic
 from serving.drift_loop.worth import Value, values
@@ -100,20 +100,14 @@ def run(
         running = serve(children, home, config, quick)
         with feeding(running.target, SERVED_MODEL, time.time() - _PAST_S) as feed:
             usual = _send(feed, traffic.usual)
-            if len(usual) >= MonitorConfig().reference_first:
-                running.wait(  # else hundreds of new requests come before anything is measured
-                    lambda: bool(running.history("reference")), "a reference of the usual traffic"
-                )
+            # Else hundreds of new requests come before anything is measured.
+            _wait_for_reference(running, usual, "1")
             calm = [e for e in running.history("state") if e.after in ("degraded", "fcfs")]
             say(f"{len(traffic.usual):,} requests of usual traffic: {len(calm)} alarms")
             shifted = Shifted(running, feed, traffic.shifted, config.gather, say)
             shifted.until_promoted()
             outcomes = _send(feed, traffic.fresh)
-            if len(outcomes) >= MonitorConfig().reference_first:
-                running.wait(
-                    lambda: any(e.version == shifted.version for e in running.history("reference")),
-                    "a reference of the promoted version's own",
-                )
+            _wait_for_reference(running, outcomes, shifted.version)
             running.command("rollback", RANKER)
             running.wait(lambda: feed.version() == "1", "the version before answers again")
             running.wait(lambda: bool(running.history("rollback")), "the rollback is told")
@@ -145,6 +139,15 @@ def run(
 def _forecasts(outcomes: Sequence[Outcome]) -> list[Forecast]:
     """As the service gave them."""
     return [o.forecast for o in outcomes if o.forecast is not None]
+
+
+def _wait_for_reference(running: Running, outcomes: Sequence[Outcome], version: str) -> None:
+    """What ``version`` is measured by, where its ``outcomes`` are enough to learn that from."""
+    if len(outcomes) >= MonitorConfig().reference_first:
+        running.wait(
+            lambda: any(e.version == version for e in running.history("reference")),
+            f"a reference of version {version}",
+        )
 
 
 def _send(feed: Feed, examples: Sequence[Example]) -> list[Outcome]:

@@ -263,3 +263,9 @@ def test_a_board_that_takes_its_time_holds_up_no_report(stream, tmp_path, monkey
     assert boards[0].models[0].overall.outcomes == 50
     assert sink.board().models[0].overall.outcomes == 60
     sink.close()
+
+
+def test_lessons_double_up_to_the_most():
+    assert MonitorConfig().lessons == (400, 800, 1600)
+    assert MonitorConfig(reference_first=400, reference_most=1000).lessons == (400, 800, 1000)
+    assert MonitorConfig(reference_first=400, reference_most=400).lessons == (400,)

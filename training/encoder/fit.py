@@ -25,6 +25,7 @@ from training.encoder.loop import Loop
 from training.encoder.objective import Objective
 from training.encoder.precision import autocast_type
 from training.encoder.rows import make_rows
+from training.encoder.threads import threads
 from training.encoder.watch import Step, unwatched
 from training.enough import enough
 from training.sources import Example, Lengths, Progress, silent
@@ -188,13 +189,7 @@ def _machine(config: EncoderConfig, accelerator: Accelerator) -> dict[str, objec
 @contextmanager
 def _reproducible(config: EncoderConfig, accelerator: Accelerator) -> Iterator[None]:
     """Chance from the seed, and torch afterwards as it was before."""
-    threads = torch.get_num_threads()
     devices = [accelerator.device] if accelerator.device.type == "cuda" else []
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    try:
-        with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(config.seed)
-            yield
-    finally:
-        torch.set_num_threads(threads)
+    with threads(config.threads), torch.random.fork_rng(devices=devices):
+        torch.manual_seed(config.seed)
+        yield

@@ -16,6 +16,7 @@ from ranker.encoder.probe import at_end, causal
 from ranker.encoder.text import padded
 from training.encoder.backbone import load_tokenizer
 from training.encoder.backbone import locate as locate_encoder
+from training.encoder.batches import sorted_batches
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -156,10 +157,9 @@ def states(
     parts: Any = decoder
     device = decoder.device
     found = np.zeros((len(rows), len(at), int(decoder.config.hidden_size)), np.float16)
-    order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
+    done = 0
     with _Listener(parts, at) as heard:
-        for start in range(0, len(order), batch):
-            index = order[start : start + batch]
+        for index in sorted_batches(np.array([len(row) for row in rows]), batch):
             # What fills up is never looked at, whichever token it is.
             ids, mask = (
                 torch.from_numpy(a).to(device) for a in padded([rows[i] for i in index], 0)
@@ -169,7 +169,8 @@ def states(
                 decoder(input_ids=ids, attention_mask=causal(ids), use_cache=False)
             found[index] = torch.stack(heard.states, dim=1).cpu().numpy().astype(np.float16)
             heard.states.clear()
-            progress(start + len(index))
+            done += len(index)
+            progress(done)
     return found
 
 

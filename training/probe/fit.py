@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from ranker.survival import weighted_quantiles
 from ranker.types import LEVELS
 from training.draws import prompt_numbers
 from training.encoder.precision import autocast_type
+from training.encoder.threads import threads
 from training.enough import enough
 from training.lists import lengths_at, rank_shares
 from training.probe.config import ProbeConfig
@@ -85,7 +85,7 @@ def fit_probe(
         text = EncoderText(tokenizer, config.length, config.head_share, separated=False)
     except ValueError as error:  # which speaks of an encoder
         raise ValueError(str(error).replace("encoder.", "probe.", 1)) from None
-    with _threads(config.threads):
+    with threads(config.threads):
         reader = _Reader(decoder, text, config, progress)
         return _fitted(reader, targets, len({e.prompt for e in own}), held, config)
 
@@ -196,11 +196,11 @@ def _best(known: Floats, shares: Floats, weights: Floats, seen: Floats, held: _H
 
     mean, spread = known.mean(axis=0), known.std(axis=0)
     spread[spread == 0.0] = 1.0
+    alike, flat = (known - mean) / spread, np.zeros(len(LEVELS))
     fits = []
     for penalty in _PENALTIES:
-        ridge = Ridge(alpha=penalty).fit((known - mean) / spread, shares, sample_weight=weights)
+        ridge = Ridge(alpha=penalty).fit(alike, shares, sample_weight=weights)
         coefficients = np.asarray(ridge.coef_, dtype=np.float64)
-        flat = np.zeros(len(LEVELS))
         line = Line(mean, spread, coefficients, float(ridge.intercept_), 0.0, flat)
         fits.append(_Fit(line, penalty, held.tau(line.scores(seen))))
     return max(fits, key=lambda fit: fit.tau)  # the first of equals
@@ -211,15 +211,12 @@ def _with_lengths(line: Line, scores: Floats, lengths: Lengths) -> Line:
     tokens, censored = lengths.tokens, lengths.censored
     expected = np.log1p(lengths_at(rank_shares(tokens, censored), tokens, censored))
     around = scores - scores.mean()
-    steep = float(around @ expected) / max(float(around @ around), 1e-12)
-    slope = max(0.0, steep)
+    slope = max(0.0, float(around @ expected) / max(float(around @ around), 1e-12))
     # Above 0, as the curve takes them: a bound's rest is a bound.
     rest = np.log1p(tokens) - slope * scores
     least = float(rest.min())
     offsets = weighted_quantiles(rest - least, censored, np.ones(len(rest)), LEVELS) + least
-    return Line(
-        line.mean, line.spread, line.coefficients, line.intercept, slope, np.asarray(offsets)
-    )
+    return replace(line, slope=slope, offsets=np.asarray(offsets))
 
 
 class _Reader:
@@ -257,14 +254,3 @@ class _Reader:
             kind=self._kind,
             progress=lambda done: self._progress(_READING, done, len(prompts)),
         )
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    if number:
-        torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
